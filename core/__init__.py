@@ -1,0 +1,1 @@
+"""Digit Lab's engine: training, data, runs. It knows no user interface."""

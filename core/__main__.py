@@ -1,0 +1,148 @@
+"""The command line: `python -m core train` and `python -m core check`."""
+
+import argparse
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from time import monotonic
+
+from core.config import PRESETS, TrainConfig, parse_values, preset_named, settings
+from core.data import data_root, missing_files
+from core.errors import ConfigError, CoreError
+from core.events import RunStatus
+from core.run_store import RunSnapshot, runs_root
+from core.trainer import Trainer
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command; returns the exit status: 0 done, 1 failed, 2 unusable arguments."""
+    parser = argparse.ArgumentParser(prog="python -m core", description="Train and check without a browser.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    train = commands.add_parser("train", help="train one run; the dashboard shows it live")
+    train.add_argument("--preset", default="tutorial", help=f"one of {', '.join(PRESETS)}")
+    train.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="change a setting; may be repeated: "
+                       + ", ".join(settings()))  # fmt: skip
+    train.add_argument("--data", type=Path, help="data folder (default: DIGIT_LAB_DATA or data)")
+    train.add_argument("--runs", type=Path, help="runs folder (default: DIGIT_LAB_RUNS or runs)")
+    train.add_argument("--json", action="store_true", help="one JSON object a line; the last one is the result")
+    commands.add_parser("check", help="look at the installation and compute something on each device")
+    given = parser.parse_args(arguments)
+    try:
+        return _check() if given.command == "check" else _train(given)
+    except ConfigError as error:
+        print(f"These settings cannot be used:\n{error}", file=sys.stderr)
+        return 2
+    except CoreError as error:
+        print(error, file=sys.stderr)
+        return 1
+
+
+def config_from(preset: str, assignments: list[str]) -> TrainConfig:
+    """A preset with `KEY=VALUE` changes. Raises ConfigError naming every unusable one."""
+    texts: dict[str, str] = {}
+    for assignment in assignments:
+        key, mark, value = assignment.partition("=")
+        if not mark:
+            raise ConfigError({key: f"write --set {key}=VALUE"})
+        texts[key.strip()] = value
+    return replace(preset_named(preset), **parse_values(texts)).validate()
+
+
+def _check() -> int:
+    from core.preflight import Verdict, as_text, check
+
+    failed = False
+    for line in check():
+        print(as_text([line]), end="", flush=True)
+        failed |= line.verdict == Verdict.FAIL
+    return int(failed)
+
+
+def _train(given: argparse.Namespace) -> int:
+    config = config_from(given.preset, given.set)
+    data, runs = given.data or data_root(), given.runs or runs_root()
+    if config.dataset == "mnist" and missing_files(data):
+        _download(data, quiet=given.json)
+    trainer = Trainer(shared=False)
+    run_id = trainer.start(config, data, runs)
+    try:
+        _follow(trainer, runs, run_id, given.json)
+    except KeyboardInterrupt:
+        print("\nStopping after this step; press again to give up its last weights.", file=sys.stderr)
+        trainer.stop(run_id)
+        trainer.wait_until_idle(60)
+    return _report_end(trainer.read(runs, run_id), given.json)
+
+
+def _download(root: Path, *, quiet: bool) -> None:
+    from core.download import download_mnist
+
+    for progress in download_mnist(root):
+        if not quiet and sys.stderr.isatty():
+            share = f"{progress.done / progress.total:4.0%}" if progress.total else ""
+            print(f"\r\033[KDownloading {progress.message} {share}", end="", file=sys.stderr)
+    if not quiet:
+        print(file=sys.stderr)
+
+
+def _follow(trainer: Trainer, runs: Path, run_id: str, as_json: bool) -> None:
+    """Show progress until the run has ended: a bar on a terminal, lines elsewhere or as JSON."""
+    terminal, shown, next_line = sys.stderr.isatty() and not as_json, 0, monotonic()
+    while not trainer.wait_until_idle(0.2):
+        snapshot = trainer.read(runs, run_id)
+        for validated in snapshot.validations[shown:]:
+            evaluation = validated.evaluation
+            if as_json:
+                _print_json({"kind": "validated", "step": validated.step, "epoch": validated.epoch,
+                             "loss": evaluation.loss, "accuracy": evaluation.accuracy})  # fmt: skip
+            else:
+                clear = "\r\033[K" if terminal else ""
+                print(f"{clear}epoch {validated.epoch:g}: validation loss {evaluation.loss:.4f}, accuracy "
+                      f"{evaluation.accuracy:.2%}{'  (best)' if validated.best else ''}", file=sys.stderr)  # fmt: skip
+        shown = len(snapshot.validations)
+        if terminal:
+            print(f"\r\033[K{_bar(snapshot)}", end="", file=sys.stderr, flush=True)
+        elif monotonic() >= next_line:
+            next_line = monotonic() + 5
+            if as_json:
+                _print_json({"kind": "progress", "run_id": run_id, "status": snapshot.info.status, "step": snapshot.step,
+                             "total_steps": snapshot.total_steps})  # fmt: skip
+    if terminal:
+        print(file=sys.stderr)
+
+
+def _bar(snapshot: RunSnapshot, width: int = 30) -> str:
+    if snapshot.info.status != RunStatus.RUNNING:
+        return f"{snapshot.info.status} ..."
+    done = snapshot.step / max(1, snapshot.total_steps)
+    rate = snapshot.images_per_second()
+    loss = float(snapshot.steps.column("loss")[-1]) if len(snapshot.steps) else float("nan")
+    filled = round(done * width)
+    return (f"[{'#' * filled}{'.' * (width - filled)}] step {snapshot.step:,}/{snapshot.total_steps:,}  loss {loss:.3f}  "
+            f"{f'{rate:,.0f} images/s' if rate else ''}")  # fmt: skip
+
+
+def _report_end(snapshot: RunSnapshot, as_json: bool) -> int:
+    info = snapshot.info
+    images = int(snapshot.steps.column("images").astype("int64").sum()) if len(snapshot.steps) else 0
+    rate = images / info.train_seconds if info.train_seconds else None
+    if as_json:
+        _print_json({"kind": "result", "run_id": info.run_id, "status": info.status, "test_accuracy": info.test_accuracy,
+                     "train_images_per_second": rate, "train_seconds": info.train_seconds, "steps": snapshot.step,
+                     "best_accuracy": info.best_accuracy, "reason": info.reason})  # fmt: skip
+    else:
+        tested = f", test accuracy {info.test_accuracy:.2%}" if info.test_accuracy is not None else ""
+        print(f"Run {info.run_id} {info.status}: {snapshot.step:,} steps in {info.train_seconds:.1f} s"
+              f"{f', {rate:,.0f} images/s' if rate else ''}{tested}")  # fmt: skip
+        if info.reason:
+            print(info.reason, file=sys.stderr)
+    return int(info.status == RunStatus.FAILED)
+
+
+def _print_json(values: dict[str, object]) -> None:
+    print(json.dumps(values), flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,85 @@
+"""Weights on disk: plain values only, written beside and renamed, with a digest over everything that was saved."""
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from core.config import TrainConfig
+from core.errors import CheckpointError, ConfigError
+
+FORMAT = "digit-lab-checkpoint"
+VERSION = 1
+MAX_BYTES = 512 * 2**20
+
+
+def save_weights(path: Path, weights: dict[str, Tensor], config: TrainConfig, step: int, accuracy: float | None) -> None:
+    """Write a model's weights with what is needed to use them. A crash leaves the old file or the new one, whole.
+
+    Args:
+        path: the file to write.
+        weights: parameters and buffers, on the CPU (`train_loop.copy_weights`).
+        config: the run's settings; they name the architecture.
+        step: updates made. accuracy: on the validation split, in [0, 1]; None when it was not scored.
+    """
+    content: dict[str, Any] = {
+        "format": FORMAT,
+        "version": VERSION,
+        "config": config.to_dict(),
+        "step": step,
+        "validation_accuracy": accuracy,
+        "weights": {name: value.contiguous() for name, value in weights.items()},
+    }
+    content["digest"] = _digest(content)
+    part = path.with_name(f"{path.name}.part")
+    with part.open("wb") as target:
+        torch.save(content, target)
+        target.flush()
+        os.fsync(target.fileno())
+    os.replace(part, path)
+
+
+def load_weights(path: Path) -> dict[str, Any]:
+    """Read what `save_weights` wrote, checked, on the CPU.
+
+    Returns:
+        "config" (a TrainConfig), "step", "validation_accuracy" and "weights".
+
+    Raises:
+        CheckpointError: missing, too large, damaged, altered, or not a checkpoint of ours; nothing in it is executed.
+    """
+    try:
+        size = path.stat().st_size
+    except OSError as error:
+        raise CheckpointError(f"{path.name} cannot be read: {error.strerror or error}.") from None
+    if size > MAX_BYTES:
+        raise CheckpointError(f"{path.name} has {size:,} bytes; the limit is {MAX_BYTES:,}.")
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # torch raises at least five kinds for damaged files
+        raise CheckpointError(f"{path.name} is damaged or no PyTorch checkpoint ({type(error).__name__}).") from error
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise CheckpointError(f"{path.name} is not a checkpoint of this dashboard.")
+    if content.get("version") != VERSION:
+        raise CheckpointError(f"{path.name} has format version {content.get('version')!r}; this one reads {VERSION}.")
+    if content.pop("digest", None) != _digest(content):
+        raise CheckpointError(f"{path.name} was altered or damaged: its digest does not fit its content.")
+    try:
+        content["config"] = TrainConfig.from_dict(content["config"])
+    except ConfigError as error:
+        raise CheckpointError(f"{path.name} holds settings that do not fit this version: {error}") from error
+    return content
+
+
+def _digest(content: dict[str, Any]) -> str:
+    """SHA-256 over every value: JSON for the plain ones; name, type, shape and bytes for tensors."""
+    plain = {key: value for key, value in content.items() if key != "weights"}
+    digest = hashlib.sha256(json.dumps(plain, sort_keys=True).encode())
+    for name, value in sorted(content["weights"].items()):
+        digest.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
+        digest.update(value.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()

@@ -1,0 +1,443 @@
+"""The settings of a run: every field with its default, limits and meaning in one place."""
+
+import json
+import math
+import types
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Self, get_args, get_type_hints
+
+from core.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What the form and the command line need to know about one field.
+
+    Attributes:
+        label: sentence-case name with its unit.
+        help: one or two sentences for a learner.
+        group: the form's section; see `GROUPS`.
+        choices: allowed values, in the order shown; empty when any value of the type may do.
+        low, high: inclusive limits of a number; None where there is none.
+        above: an exclusive lower limit (a learning rate of 0 is not allowed).
+        empty: what leaving the field empty (None) means; None when it may not be empty.
+    """
+
+    label: str
+    help: str
+    group: str
+    choices: tuple[str, ...] = ()
+    low: float | None = None
+    high: float | None = None
+    above: float | None = None
+    empty: str | None = None
+
+
+GROUPS = ("Main", "Data", "Model", "Optimization", "Augmentation", "Evaluation", "Hardware")
+
+OPTIMIZERS = ("sgd", "sgd_momentum", "adam", "adamw", "rmsprop")
+SCHEDULES = ("constant", "step", "cosine", "one_cycle", "plateau")
+MODEL_NAMES = ("mlp", "simple_cnn", "cnn_batchnorm", "fast_cnn")
+BATCHNORM_MODELS = ("cnn_batchnorm", "fast_cnn")
+PIPELINES = ("memory", "dataloader")
+ORDERS = ("shuffled", "stored", "by_class")
+PRECISIONS = ("auto", "float32", "bfloat16", "float16")
+
+# Sizes of the data sets that exist, so that a form can be checked before any file is read.
+DATASETS: dict[str, tuple[int, int]] = {"mnist": (60_000, 10_000), "mnist_sample": (4_500, 500)}
+DEFAULT_VALIDATION: dict[str, int] = {"mnist": 5_000, "mnist_sample": 500}
+
+
+def _setting(default: Any, label: str, help: str, group: str, **limits: Any) -> Any:
+    return field(default=default, metadata={"setting": Setting(label, help, group, **limits)})
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig:
+    """All settings of one run. Immutable; `problems()` says what is unusable about it.
+
+    Each field's unit, limits and meaning stand in its `Setting` (see `settings()`).
+    """
+
+    dataset: str = _setting(
+        "mnist", "Data set", "MNIST: 60,000 digits to train on, 10,000 to test. The sample holds 5,000 real MNIST "
+        "digits that come with the installation.", "Main", choices=tuple(DATASETS))  # fmt: skip
+    model: str = _setting(
+        "simple_cnn", "Model", "mlp: two linear layers. simple_cnn: two 3x3 convolutions. cnn_batchnorm: the same "
+        "with BatchNorm and Dropout. fast_cnn: a small network built for 99 % in little time.",
+        "Main", choices=MODEL_NAMES)  # fmt: skip
+    epochs: int = _setting(10, "Epochs", "How many times every training digit is seen.", "Main", low=1, high=1000)
+    batch_size: int = _setting(
+        64, "Batch size", "Digits per forward pass. One optimizer update follows each batch, unless gradients are "
+        "accumulated.", "Main", low=1, high=60_000)  # fmt: skip
+    learning_rate: float = _setting(
+        1e-3, "Learning rate", "How far one update moves the weights. The setting that matters most; with a schedule "
+        "it is the highest value reached.", "Main", above=0.0, high=1e6)  # fmt: skip
+    seed: int = _setting(
+        0, "Seed", "Start of every random number of the run: first weights, order, dropout, augmentation. The same "
+        "seed gives the same run.", "Main", low=0, high=2**32 - 1)  # fmt: skip
+
+    train_size: int | None = _setting(
+        None, "Training digits", "How many digits to train on, the same number of each class.", "Data",
+        low=10, high=60_000, empty="all that remain")  # fmt: skip
+    validation_size: int | None = _setting(
+        None, "Validation digits", "Held out of the training set to watch progress and to choose the best weights. "
+        "Always the same digits for the same number.", "Data", low=10, high=50_000,
+        empty="5,000 of MNIST, 500 of the sample")  # fmt: skip
+    pipeline: str = _setting(
+        "memory", "Pipeline", "memory: all images as one uint8 tensor on the device, a batch is one indexing. "
+        "dataloader: each image goes through transforms and a DataLoader, as tutorials do.", "Data",
+        choices=PIPELINES)  # fmt: skip
+    workers: int = _setting(
+        0, "DataLoader workers", "Processes that prepare images (dataloader only). 0: in the training thread.",
+        "Data", low=0, high=32)  # fmt: skip
+    order: str = _setting(
+        "shuffled", "Order of digits", "shuffled: a new order each epoch. stored: as in the file. by_class: all 0s, "
+        "then all 1s, ... as when folders are read one by one.", "Data", choices=ORDERS)  # fmt: skip
+
+    dropout: float = _setting(
+        0.0, "Dropout", "Share of activations set to zero before the last layer, in train mode only.", "Model",
+        low=0.0, high=0.95)  # fmt: skip
+    batchnorm_momentum: float | None = _setting(
+        0.1, "BatchNorm momentum", "Weight of the newest batch in the running statistics. PyTorch's meaning: "
+        "other frameworks call 1 minus this number momentum.", "Model", low=0.0, high=1.0,
+        empty="a plain average over all batches")  # fmt: skip
+
+    optimizer: str = _setting("adam", "Optimizer", "The rule that turns gradients into updates.", "Optimization",
+        choices=OPTIMIZERS)  # fmt: skip
+    weight_decay: float = _setting(
+        0.0, "Weight decay", "Pulls weights towards zero at each update.", "Optimization", low=0.0, high=10.0)  # fmt: skip
+    accumulation_steps: int = _setting(
+        1, "Gradient accumulation", "Batches whose gradients are added up before one update: 4 batches of 64 act "
+        "like one of 256.", "Optimization", low=1, high=1024)  # fmt: skip
+    schedule: str = _setting(
+        "constant", "Schedule", "How the learning rate changes during the run.", "Optimization",
+        choices=SCHEDULES)  # fmt: skip
+    warmup_steps: int = _setting(
+        0, "Warm-up steps", "The learning rate rises in a line over so many first steps. One-cycle has a warm-up of "
+        "its own (the first quarter) unless a number is given here.", "Optimization", low=0, high=1_000_000)  # fmt: skip
+    schedule_epochs: int = _setting(
+        3, "Epochs between drops", "step: drop after so many epochs. plateau: drop when the validation loss has not "
+        "improved for so many validations.", "Optimization", low=1, high=1000)  # fmt: skip
+    schedule_factor: float = _setting(
+        0.1, "Drop factor", "step and plateau multiply the learning rate by this.", "Optimization",
+        above=0.0, high=1.0)  # fmt: skip
+    gradient_clip: float | None = _setting(
+        None, "Gradient clipping", "Gradients longer than this (L2 norm) are shortened to it.", "Optimization",
+        above=0.0, high=1e6, empty="off")  # fmt: skip
+    label_smoothing: float = _setting(
+        0.0, "Label smoothing", "Share of each target spread evenly over all ten digits.", "Optimization",
+        low=0.0, high=0.9)  # fmt: skip
+
+    augment_shift: int = _setting(
+        0, "Shift (pixels)", "Each training digit moves by up to so many pixels each way.", "Augmentation",
+        low=0, high=10)  # fmt: skip
+    augment_rotation: float = _setting(
+        0.0, "Rotation (degrees)", "Each training digit turns by up to so many degrees each way.", "Augmentation",
+        low=0.0, high=180.0)  # fmt: skip
+    augment_scale: float = _setting(
+        0.0, "Scale", "Each training digit grows or shrinks by up to this share: 0.1 is 90 % to 110 %.",
+        "Augmentation", low=0.0, high=0.5)  # fmt: skip
+
+    validations_per_epoch: int = _setting(
+        1, "Validations per epoch", "How often the validation digits are scored. 0: only at the end.", "Evaluation",
+        low=0, high=20)  # fmt: skip
+    early_stopping_patience: int | None = _setting(
+        None, "Early stopping patience", "Stop when the validation loss has not improved for so many validations.",
+        "Evaluation", low=1, high=1000, empty="off")  # fmt: skip
+
+    device: str = _setting(
+        "auto", "Device", "auto: the GPU when one is usable, else the CPU. Or cpu, cuda, cuda:1, mps.", "Hardware")  # fmt: skip
+    precision: str = _setting(
+        "float32", "Precision", "Number format of the forward pass. auto: bfloat16 where the hardware computes with "
+        "it, else float32. float16 needs CUDA.", "Hardware", choices=PRECISIONS)  # fmt: skip
+    threads: int | None = _setting(
+        None, "CPU threads", "Threads for one tensor operation. On the CPU the thread count changes the last bits "
+        "of the result, so a run records it.", "Hardware", low=1, high=256, empty="chosen to keep this page quick")  # fmt: skip
+    deterministic: bool = _setting(
+        False, "Deterministic algorithms", "On a GPU: the same seed gives the same bits, at the price of speed. On "
+        "the CPU runs repeat anyway.", "Hardware")  # fmt: skip
+    detect_anomaly: bool = _setting(
+        False, "Detect anomaly", "autograd names the operation whose backward pass made a NaN. Slow: several times "
+        "for small networks.", "Hardware")  # fmt: skip
+
+    def problems(self) -> dict[str, str]:
+        """Say everything that is wrong with these settings: field name -> words. Empty when usable."""
+        found: dict[str, str] = {}
+        for name, setting in settings().items():
+            problem = _field_problem(getattr(self, name), setting, _KINDS[name])
+            if problem:
+                found[name] = problem
+        if not found:
+            found.update(self._joint_problems())
+        return found
+
+    def validate(self) -> Self:
+        """Return self. Raises ConfigError naming every unusable field."""
+        found = self.problems()
+        if found:
+            raise ConfigError(found)
+        return self
+
+    def split_sizes(self) -> tuple[int, int, int]:
+        """Numbers of digits (train, validation, test), with the defaults filled in."""
+        pool, test = DATASETS[self.dataset]
+        validation = DEFAULT_VALIDATION[self.dataset] if self.validation_size is None else self.validation_size
+        return (pool - validation if self.train_size is None else self.train_size), validation, test
+
+    def batches_per_epoch(self) -> int:
+        """Forward passes in one epoch. A last batch of one digit joins the batch before (BatchNorm)."""
+        train, _, _ = self.split_sizes()
+        batches = math.ceil(train / self.batch_size)
+        lone = batches > 1 and train % self.batch_size == 1 and self.model in BATCHNORM_MODELS
+        return batches - lone
+
+    def steps_per_epoch(self) -> int:
+        """Optimizer updates in one epoch; the last one may cover fewer digits."""
+        return math.ceil(self.batches_per_epoch() / self.accumulation_steps)
+
+    def total_steps(self) -> int:
+        """Optimizer updates of the whole run, early stopping aside."""
+        return self.steps_per_epoch() * self.epochs
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values by field name, ready for JSON."""
+        return {entry.name: getattr(self, entry.name) for entry in fields(self)}
+
+    def to_json(self) -> str:
+        """Readable JSON of all fields."""
+        return json.dumps(self.to_dict(), indent=2, allow_nan=True) + "\n"
+
+    def changed(self) -> dict[str, Any]:
+        """Only the fields that differ from the defaults."""
+        return {entry.name: value for entry in fields(self) if (value := getattr(self, entry.name)) != entry.default}
+
+    @classmethod
+    def from_dict(cls, values: Any) -> Self:
+        """Build and check a configuration. Raises ConfigError for unknown keys, wrong types and wrong values."""
+        if not isinstance(values, dict):
+            raise ConfigError({"config": f"a configuration is a JSON object with one entry a field; got {values!r:.60}"})
+        unknown = {str(key): "there is no such setting" for key in values if key not in _KINDS}
+        if unknown:
+            raise ConfigError(unknown)
+        return cls(**values).validate()
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Inverse of `to_json`. Raises ConfigError with the place of a JSON mistake."""
+        try:
+            values = json.loads(text)
+        except ValueError as error:
+            raise ConfigError({"config": f"this is not JSON: {error}"}) from None
+        return cls.from_dict(values)
+
+    def _joint_problems(self) -> dict[str, str]:
+        found: dict[str, str] = {}
+        pool, _ = DATASETS[self.dataset]
+        train, validation, _ = self.split_sizes()
+        if train + validation > pool:
+            found["train_size" if self.train_size is not None else "validation_size"] = (
+                f"{self.dataset} has {pool:,} digits to share out; {max(train, 0):,} for training and {validation:,} "
+                "for validation are too many"
+            )
+        elif train < 10:
+            found["validation_size"] = f"validation takes {validation:,} of {pool:,} digits: too few are left to train on"
+        elif self.batch_size > train:
+            found["batch_size"] = f"must be at most the number of training digits, {train:,}; got {self.batch_size:,}"
+        if self.batch_size == 1 and self.model in BATCHNORM_MODELS:
+            found["batch_size"] = (
+                "BatchNorm compares a digit with the others in its batch, so a batch needs at least 2; got 1. "
+                "Choose a larger batch or a model without BatchNorm (mlp, simple_cnn)"
+            )
+        if self.workers and self.pipeline == "memory":
+            found["workers"] = f"only the dataloader pipeline has workers; got {self.workers}. Set 0, or choose dataloader"
+        if not found and self.warmup_steps > self.total_steps():
+            found["warmup_steps"] = (
+                f"must be at most the number of steps of the run, {self.total_steps():,}; got {self.warmup_steps:,}"
+            )
+        if self.precision == "float16" and not (self.device.startswith("cuda") or self.device == "auto"):
+            found["precision"] = f"float16 training needs a CUDA GPU; the device is {self.device}. Choose float32 or bfloat16"
+        return found
+
+
+def settings() -> dict[str, Setting]:
+    """Field name -> its Setting, in the order of the form."""
+    return {entry.name: entry.metadata["setting"] for entry in fields(TrainConfig)}
+
+
+def field_kind(name: str) -> type:
+    """The plain type of a field (int, float, bool or str), whether or not it may be empty."""
+    return _KINDS[name]
+
+
+def parse_value(name: str, text: str) -> Any:
+    """Turn text from a form field, a link or `--set` into the field's value.
+
+    An empty text, "none" and "off" mean None where the field may be empty. Raises ConfigError with the field's name
+    for an unknown field and for text that is no such value; limits are left to `TrainConfig.problems`.
+    """
+    if name not in _KINDS:
+        raise ConfigError({name: "there is no such setting"})
+    kind, stripped = _KINDS[name], text.strip()
+    if settings()[name].empty is not None and stripped.lower() in ("", "none", "off", "null"):
+        return None
+    if kind is str:
+        return stripped
+    if kind is bool:
+        if stripped.lower() in ("true", "yes", "on", "1", "false", "no", "off", "0"):
+            return stripped.lower() in ("true", "yes", "on", "1")
+        raise ConfigError({name: f"must be true or false; got {text!r}"})
+    try:
+        return kind(stripped.replace(",", "").replace("_", ""))
+    except ValueError:
+        what = "a whole number" if kind is int else "a number such as 0.001 or 1e-3"
+        raise ConfigError({name: f"must be {what}; got {text!r:.60}"}) from None
+
+
+def parse_values(texts: dict[str, str]) -> dict[str, Any]:
+    """`parse_value` for many fields at once. Raises one ConfigError that names all unusable ones."""
+    values: dict[str, Any] = {}
+    found: dict[str, str] = {}
+    for name, text in texts.items():
+        try:
+            values[name] = parse_value(name, text)
+        except ConfigError as error:
+            found.update(error.problems)
+    if found:
+        raise ConfigError(found)
+    return values
+
+
+def format_value(value: Any) -> str:
+    """Text of a setting that `parse_value` reads back to the same value: 1e-5 stays 1e-5, 0.001 stays 0.001."""
+    if value is None:
+        return ""
+    if isinstance(value, float) and not isinstance(value, bool):
+        text = repr(value)
+        mantissa, mark, exponent = text.partition("e")
+        if mark:
+            return f"{mantissa}e{int(exponent)}"
+        return text.removesuffix(".0")
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _plain_kind(annotation: Any) -> type:
+    parts = get_args(annotation) if isinstance(annotation, types.UnionType) else (annotation,)
+    return next(part for part in parts if part is not type(None))
+
+
+def _field_problem(value: Any, setting: Setting, kind: type) -> str | None:
+    if value is None:
+        return None if setting.empty is not None else "must not be empty"
+    allowed = (int, float) if kind is float else (kind,)
+    if not isinstance(value, allowed) or (isinstance(value, bool) and kind is not bool):
+        words = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}[kind]
+        return f"must be {words}; got {value!r:.60}"
+    if setting.choices and value not in setting.choices:
+        return f"must be one of {', '.join(setting.choices)}; got {value!r:.60}"
+    if isinstance(value, float) and not math.isfinite(value):
+        return f"must be a finite number; got {value}"
+    if kind is str and not setting.choices:
+        return _device_problem(str(value))
+    return _limit_problem(value, setting)
+
+
+def _limit_problem(value: Any, setting: Setting) -> str | None:
+    if setting.above is not None and value <= setting.above:
+        return f"must be greater than {setting.above:g}; got {value}"
+    if setting.low is not None and setting.high is not None and not setting.low <= value <= setting.high:
+        return f"must be between {setting.low:,g} and {setting.high:,.10g}; got {value}"
+    if setting.high is not None and value > setting.high:
+        return f"must be at most {setting.high:,.10g}; got {value}"
+    return None
+
+
+def _device_problem(value: str) -> str | None:
+    kind, mark, index = value.partition(":")
+    if kind in ("auto", "cpu", "mps") and not mark or kind == "cuda" and (not mark or index.isdecimal()):
+        return None
+    return f"must be auto, cpu, cuda, cuda:0 (or another number) or mps; got {value!r:.60}"
+
+
+_KINDS: dict[str, type] = {name: _plain_kind(hint) for name, hint in get_type_hints(TrainConfig).items()}
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A named configuration with one line of reason.
+
+    Attributes:
+        title: shown on its button.
+        reason: why one would choose it, one line.
+        config: the settings.
+        instructive: True for presets that go wrong on purpose.
+    """
+
+    title: str
+    reason: str
+    config: TrainConfig
+    instructive: bool = False
+
+
+PRESETS: dict[str, Preset] = {
+    "tutorial": Preset(
+        "Tutorial", "What most PyTorch tutorials train: Adam at 1e-3, batches of 64, 10 epochs.", TrainConfig()
+    ),
+    "fast99": Preset(
+        "99 % fast",
+        "A small BatchNorm network and a one-cycle schedule: 99 % on the test set in a fraction of the time.",
+        TrainConfig(
+            model="fast_cnn",
+            epochs=1,
+            learning_rate=0.01,
+            optimizer="adamw",
+            weight_decay=0.01,
+            schedule="one_cycle",
+            precision="auto",
+        ),
+    ),
+    "batchnorm": Preset(
+        "BatchNorm and Dropout",
+        "The network for the train/eval experiments: BatchNorm after each convolution, Dropout before the last layer.",
+        TrainConfig(model="cnn_batchnorm", dropout=0.5, epochs=3),
+    ),
+    "reproducible": Preset(
+        "Reproducible",
+        "One thread, float32, deterministic algorithms: the same weights, bit for bit, each time on one machine.",
+        TrainConfig(epochs=3, threads=1, deterministic=True, device="cpu"),
+    ),
+    "lr-too-high": Preset(
+        "Learning rate too high",
+        "SGD with momentum at 1.0: watch the loss leap up and stay there.",
+        TrainConfig(epochs=2, optimizer="sgd_momentum", learning_rate=1.0),
+        instructive=True,
+    ),
+    "lr-too-low": Preset(
+        "Learning rate too low",
+        "Plain SGD at 1e-5: the loss hardly leaves ln 10 = 2.303.",
+        TrainConfig(epochs=2, optimizer="sgd", learning_rate=1e-5),
+        instructive=True,
+    ),
+    "no-shuffle": Preset(
+        "Not shuffled",
+        "All 0s first, then all 1s, ...: the network forgets each digit while it learns the next.",
+        TrainConfig(epochs=2, order="by_class"),
+        instructive=True,
+    ),
+}
+
+
+def preset_named(name: str) -> TrainConfig:
+    """The configuration of a preset. Raises ConfigError that lists the presets when there is none of that name."""
+    if name not in PRESETS:
+        raise ConfigError({"preset": f"must be one of {', '.join(PRESETS)}; got {name!r:.60}"})
+    return PRESETS[name].config
+
+
+def preset_of(config: TrainConfig) -> str | None:
+    """The name of the preset that these settings are, seed, data set and device aside; None when changed further."""
+    for name, preset in PRESETS.items():
+        same = replace(preset.config, seed=config.seed, dataset=config.dataset, threads=config.threads, device=config.device)
+        if same == config:
+            return name
+    return None

@@ -1,0 +1,177 @@
+"""What a training loop reports: plain frozen values, and the states a run can be in."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+import numpy.typing as npt
+
+
+class RunStatus(StrEnum):
+    """The state of a run or a job. Compare with ==: Streamlit re-imports modules, so identity breaks."""
+
+    QUEUED = "queued"
+    """Waits until the run before it has ended."""
+    PREPARING = "preparing"
+    """Reads and verifies data, builds the model."""
+    RUNNING = "running"
+    PAUSED = "paused"
+    """Stands between two steps; keeps its memory."""
+    FINISHED = "finished"
+    """Reached its end, early stopping included; the test split was scored."""
+    STOPPED = "stopped"
+    """Ended by a person, between two steps."""
+    FAILED = "failed"
+    """Ended by an error; `reason` says which."""
+    INTERRUPTED = "interrupted"
+    """Its process ended without a word: killed, or the machine went down."""
+
+    @property
+    def is_active(self) -> bool:
+        """True while the run can still change."""
+        return self in (RunStatus.QUEUED, RunStatus.PREPARING, RunStatus.RUNNING, RunStatus.PAUSED)
+
+
+# One row a step. `seconds` counts training time since the first step, validations and pauses left out.
+STEP_DTYPE = np.dtype(
+    [
+        ("step", "<u8"),
+        ("seconds", "<f8"),
+        ("learning_rate", "<f8"),
+        ("loss", "<f4"),
+        ("gradient_norm", "<f4"),
+        ("correct", "<u4"),
+        ("images", "<u4"),
+    ]
+)
+
+# One row a report, about ten a second: time spent on it and waiting for batches in it, then memory in bytes (GPU columns
+# are 0 without a GPU).
+REPORT_DTYPE = np.dtype(
+    [
+        ("step", "<u8"),
+        ("seconds", "<f8"),
+        ("duration", "<f8"),
+        ("data_seconds", "<f8"),
+        ("resident", "<u8"),
+        ("allocated", "<u8"),
+        ("reserved", "<u8"),
+        ("peak", "<u8"),
+        ("total", "<u8"),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class RunStarted:
+    """The first event: what is about to be trained.
+
+    Attributes:
+        parameters: trainable numbers of the model.
+        total_steps, steps_per_epoch: optimizer updates.
+        device, device_name, precision, threads: what auto settings became.
+        notes: choices made on the run's behalf that a person should know of, in words.
+    """
+
+    parameters: int
+    total_steps: int
+    steps_per_epoch: int
+    device: str
+    device_name: str
+    precision: str
+    threads: int
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class StepDone:
+    """One optimizer update is done: a place to pause or stop. Carries no values, so nothing waits for the device."""
+
+
+@dataclass(frozen=True)
+class StepsEnded:
+    """The values of the steps since the last such event, about ten times a second.
+
+    Attributes:
+        steps: rows of STEP_DTYPE, at least one.
+        report: one row of REPORT_DTYPE.
+    """
+
+    steps: npt.NDArray[np.void]
+    report: npt.NDArray[np.void]
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A digit that the model got wrong.
+
+    Attributes:
+        index: its place in the split.
+        label, predicted: 0 to 9.
+        probability: of the predicted digit, in [0, 1].
+        image: 784 grey values, row by row, 0 black to 255 white.
+    """
+
+    index: int
+    label: int
+    predicted: int
+    probability: float
+    image: bytes
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """A model's score over one split, each digit weighing the same.
+
+    Attributes:
+        loss: mean cross-entropy in nats, without label smoothing; NaN when the model gives NaN.
+        accuracy: in [0, 1].
+        confusion: ten rows (label) of ten counts (predicted digit).
+        mistakes: the most confidently wrong digits, worst first.
+        seconds: duration.
+    """
+
+    loss: float
+    accuracy: float
+    confusion: tuple[tuple[int, ...], ...]
+    mistakes: tuple[Mistake, ...]
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Validated:
+    """The validation split was scored after `step` updates. `best`: better than every validation before."""
+
+    step: int
+    epoch: float
+    evaluation: Evaluation
+    best: bool
+
+
+@dataclass(frozen=True)
+class Tested:
+    """The test split was scored once, with the weights of `step`, at the end of the run."""
+
+    step: int
+    evaluation: Evaluation
+
+
+@dataclass(frozen=True)
+class StoppedEarly:
+    """Early stopping ended the run before its last epoch."""
+
+    step: int
+    reason: str
+
+
+Event = RunStarted | StepDone | StepsEnded | Validated | Tested | StoppedEarly
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a job is: `done` of `total` (0 when unknown) in `unit`, and what it does now in words."""
+
+    done: float
+    total: float
+    message: str
+    unit: str = ""

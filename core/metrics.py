@@ -1,0 +1,181 @@
+"""A run's history as growing columns, and what of it a chart can show: thinned, honest, smoothed."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from core.events import REPORT_DTYPE, STEP_DTYPE
+
+Floats = npt.NDArray[np.float64]
+
+# Buckets in one line of a chart: twice as many points, since each bucket keeps its smallest and largest value.
+MAX_BUCKETS = 320
+
+
+class Columns:
+    """Named arrays that grow together. A view handed out stays valid and unchanged while more rows come."""
+
+    def __init__(self, dtypes: dict[str, npt.DTypeLike]) -> None:
+        self._arrays = {name: np.empty(1024, dtype) for name, dtype in dtypes.items()}
+        self._length = 0
+
+    def __len__(self) -> int:
+        return self._length
+
+    def append(self, rows: dict[str, npt.NDArray[np.generic]]) -> None:
+        """Add rows; one array of the same length for each column."""
+        count = len(next(iter(rows.values())))
+        need = self._length + count
+        for name, values in rows.items():
+            array = self._arrays[name]
+            if need > len(array):
+                grown = np.empty(max(need, 2 * len(array)), array.dtype)
+                grown[: self._length] = array[: self._length]
+                self._arrays[name] = array = grown
+            array[self._length : need] = values
+        self._length = need
+
+    def snapshot(self) -> "Columns":
+        """The rows so far, at no cost: rows are only ever added behind them."""
+        copy = Columns({})
+        copy._arrays, copy._length = dict(self._arrays), self._length
+        return copy
+
+    def __getitem__(self, name: str) -> npt.NDArray[np.generic]:
+        view = self._arrays[name][: self._length]
+        view.flags.writeable = False
+        return view
+
+
+class StepHistory:
+    """The steps of a run: what STEP_DTYPE holds, and running sums by which any smoothing window costs the same."""
+
+    def __init__(self) -> None:
+        names = STEP_DTYPE.names or ()
+        self._columns = Columns({name: STEP_DTYPE[name] for name in names} | {"accuracy": "<f4"})
+        self._sums = Columns({"loss": "<f8", "finite": "<f8", "correct": "<f8", "images": "<f8"})
+        self._sums.append({name: np.zeros(1) for name in ("loss", "finite", "correct", "images")})
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    def append(self, rows: npt.NDArray[np.void]) -> None:
+        """Add rows of STEP_DTYPE."""
+        if not len(rows):
+            return
+        images = rows["images"].astype(np.float64)
+        finite = np.isfinite(rows["loss"])
+        weighted = np.where(finite, rows["loss"], 0).astype(np.float64) * images
+        columns = {name: rows[name] for name in STEP_DTYPE.names or ()}
+        self._columns.append(columns | {"accuracy": rows["correct"] / np.maximum(images, 1)})
+        self._sums.append({
+            name: self._sums[name][-1] + np.cumsum(values)
+            for name, values in (("loss", weighted), ("finite", finite * images),
+                                 ("correct", rows["correct"].astype(np.float64)), ("images", images))
+        })  # fmt: skip
+
+    def snapshot(self) -> "StepHistory":
+        """The rows so far, frozen: later ones do not appear in it."""
+        copy = StepHistory()
+        copy._columns, copy._sums = self._columns.snapshot(), self._sums.snapshot()
+        return copy
+
+    def column(self, name: str) -> npt.NDArray[np.generic]:
+        """All values so far of one column of STEP_DTYPE, or of "accuracy" (of the batch, in [0, 1])."""
+        return self._columns[name]
+
+    def smoothed(self, name: str, rows: npt.NDArray[np.int64], window: int) -> Floats:
+        """Mean of "loss" or "accuracy" over the `window` steps that end at each given row, weighted by samples.
+
+        Non-finite losses are left out; NaN where none is left.
+        """
+        total, weight = ("loss", "finite") if name == "loss" else ("correct", "images")
+        first = np.maximum(rows + 1 - window, 0)
+        sums = self._sums[total][rows + 1].astype(np.float64) - self._sums[total][first]
+        weights = self._sums[weight][rows + 1].astype(np.float64) - self._sums[weight][first]
+        return np.divide(sums, weights, out=np.full(len(rows), np.nan), where=weights > 0)
+
+
+class ReportHistory:
+    """The reports of a run (time, waiting, memory), as REPORT_DTYPE names them."""
+
+    def __init__(self) -> None:
+        self._columns = Columns({name: REPORT_DTYPE[name] for name in REPORT_DTYPE.names or ()})
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    def append(self, rows: npt.NDArray[np.void]) -> None:
+        """Add rows of REPORT_DTYPE."""
+        if len(rows):
+            self._columns.append({name: rows[name] for name in REPORT_DTYPE.names or ()})
+
+    def snapshot(self) -> "ReportHistory":
+        """The rows so far, frozen: later ones do not appear in it."""
+        copy = ReportHistory()
+        copy._columns = self._columns.snapshot()
+        return copy
+
+    def column(self, name: str) -> npt.NDArray[np.generic]:
+        """All values so far of one column."""
+        return self._columns[name]
+
+
+@dataclass(frozen=True, eq=False)
+class Thinned:
+    """The part of a line that a chart draws.
+
+    Attributes:
+        rows: int64 indices into the full column, rising; buckets of `bucket` rows give two each (the smallest and the
+            largest value, in the order they came), or one each when `bucket` is 1.
+        bucket: rows a bucket covers, a power of two.
+        first_bucket: the bucket that the first row belongs to.
+        nonfinite: rows of NaN and infinite values among those looked at, at most one a bucket.
+    """
+
+    rows: npt.NDArray[np.int64]
+    bucket: int
+    first_bucket: int
+    nonfinite: npt.NDArray[np.int64]
+
+
+def bucket_size(count: int, buckets: int = MAX_BUCKETS) -> int:
+    """The smallest power of two by which `count` rows fit into `buckets` buckets.
+
+    Powers of two: while a run grows, a bucket that is full never changes until all of them are merged in pairs.
+    """
+    size = 1
+    while size * buckets < count:
+        size *= 2
+    return size
+
+
+def thin(values: npt.NDArray[np.generic], first_bucket: int = 0, buckets: int = MAX_BUCKETS) -> Thinned:
+    """Choose the rows of a column that a chart shows, so that no spike is lost.
+
+    Args:
+        values: (N,) numbers; NaN and infinities allowed.
+        first_bucket: leave out the buckets before this one; a live chart has them already.
+        buckets: budget; at most twice as many rows are chosen.
+    """
+    size = bucket_size(len(values), buckets)
+    start = min(first_bucket * size, len(values))
+    part = np.asarray(values[start:], np.float64)
+    bad = ~np.isfinite(part)
+    bad_rows = np.flatnonzero(bad) + start
+    if len(bad_rows):
+        bad_rows = bad_rows[np.unique(bad_rows // size, return_index=True)[1]]
+    if size == 1:
+        return Thinned(np.arange(start, len(values)), 1, first_bucket, bad_rows)
+    low = np.where(bad, np.inf, part) if len(bad_rows) else part
+    high = np.where(bad, -np.inf, part) if len(bad_rows) else part
+    whole = len(part) // size * size
+    offsets = np.arange(0, whole, size) + start
+    least = low[:whole].reshape(-1, size).argmin(axis=1) + offsets
+    most = high[:whole].reshape(-1, size).argmax(axis=1) + offsets
+    if whole < len(part):
+        least = np.append(least, low[whole:].argmin() + start + whole)
+        most = np.append(most, high[whole:].argmax() + start + whole)
+    rows = np.stack([np.minimum(least, most), np.maximum(least, most)], axis=1).reshape(-1)
+    return Thinned(rows, size, first_bucket, bad_rows)

@@ -1,0 +1,98 @@
+"""One run from its data to its last weights, written to its folder as it goes. Knows no threads."""
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from core.batches import Batches, make_batches
+from core.checkpoints import save_weights
+from core.config import TrainConfig
+from core.data import load_splits
+from core.errors import CoreError
+from core.events import Event, StepDone, Tested, Validated
+from core.hardware import environment, is_out_of_memory, keep_freed_memory, memory_words, numerics, release_device_memory
+from core.run_store import RunWriter
+from core.train_loop import TrainState, copy_weights, new_state, restart_clock, take_pending, train
+
+
+class RecordedRun:
+    """Trains one configuration and records it. Use as a context: leaving it saves what is there, whatever happened.
+
+    Args:
+        config: checked settings. data_root: the data folder. writer: the run's folder.
+        shared: the process serves pages too.
+    """
+
+    def __init__(self, config: TrainConfig, data_root: Path, writer: RunWriter, *, shared: bool) -> None:
+        self._config, self._data_root, self._writer, self._shared = config, data_root, writer, shared
+        self._state: TrainState | None = None
+        self._batches: Batches | None = None
+        self._best_accuracy: float | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def events(self) -> Iterator[Event]:
+        """The loop's events, each recorded before it is handed on. Reading data comes before the first."""
+        keep_freed_memory()
+        self._writer.write_environment(environment())
+        splits = load_splits(self._config, self._data_root)
+        state = self._state = new_state(self._config, shared=self._shared)
+        with numerics(state.threads, deterministic=self._config.deterministic):
+            self._batches = make_batches(self._config, splits.train, state.device)
+            for event in train(state, self._batches, splits.validation, splits.test):
+                if not isinstance(event, StepDone):
+                    self._record(event)
+                yield event
+
+    def flush(self) -> None:
+        """Record the steps that were made since the last report: before a pause or at the end."""
+        if self._state is not None and (report := take_pending(self._state)):
+            self._writer.append(report)
+
+    def continue_clock(self) -> None:
+        """After a pause: its time is no training time."""
+        if self._state is not None:
+            restart_clock(self._state)
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        # After an out-of-memory error even these may fail; the first error is the one to tell.
+        with contextlib.suppress(Exception) if error is not None else contextlib.nullcontext():
+            self.flush()
+            if self._state is not None and self._state.step:
+                weights = copy_weights(self._state.model)
+                save_weights(self._writer.folder / "last.pt", weights, self._config, self._state.step, self._best_accuracy)
+        if self._batches is not None:
+            self._batches.close()
+        device = self._state.device if self._state is not None else None
+        self._state = self._batches = None
+        if device is not None:
+            release_device_memory(device)
+
+    def failure_words(self, error: Exception) -> str:
+        """A failure in words for a learner, while the state still exists."""
+        if isinstance(error, CoreError):
+            return str(error)
+        if is_out_of_memory(error):
+            config = self._config
+            left = f" {memory_words(self._state.device).capitalize()} now." if self._state is not None else ""
+            return (f"Memory ran out with {config.model} at batch size {config.batch_size:,}.{left} Try half the batch size "
+                    "(with gradient accumulation 2 the updates stay the same), a smaller model, or close other "
+                    "programs. The memory of this run was given back.")  # fmt: skip
+        return f"An unexpected error ended the run: {type(error).__name__}: {error}. The details below belong in a bug report."
+
+    def _record(self, event: Event) -> None:
+        state = self._state
+        assert state is not None
+        if isinstance(event, Validated):
+            if event.best:
+                self._best_accuracy = event.evaluation.accuracy
+                self._writer.update(best_accuracy=self._best_accuracy)
+            if state.best_step == event.step:
+                save_weights(self._writer.folder / "best.pt", state.best_weights, self._config, event.step,
+                             event.evaluation.accuracy)  # fmt: skip
+        if isinstance(event, Tested):
+            self._writer.update(test_accuracy=event.evaluation.accuracy)
+        self._writer.append(event)

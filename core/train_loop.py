@@ -1,0 +1,390 @@
+"""The training loop, as one would explain it: a generator of events that knows no threads and no files.
+
+    zero_grad -> forward -> loss -> backward -> (clip) -> step
+
+Read `train` first; `_update` is one optimizer update.
+"""
+
+import contextlib
+import copy
+import math
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from core.batches import Batch, Batches, normalise
+from core.config import TrainConfig
+from core.data import Digits
+from core.errors import TrainingError
+from core.events import (
+    STEP_DTYPE,
+    Evaluation,
+    Event,
+    Mistake,
+    RunStarted,
+    StepDone,
+    StepsEnded,
+    StoppedEarly,
+    Tested,
+    Validated,
+)
+from core.hardware import choose_device, choose_precision, choose_threads, device_name, read_memory
+from core.models import build_model, reseed_dropout
+from core.schedule import schedule_factor
+
+REPORT_SECONDS = 0.1
+EVALUATION_BATCH = 1000
+SHOWN_MISTAKES = 12
+# float16's gradient scaler begins too high on purpose and skips updates until it fits; more in a row are a failure.
+MAX_SKIPPED_UPDATES = 30
+
+
+@dataclass(eq=False)
+class TrainState:
+    """Everything that training changes. A run continues from it exactly, at any step.
+
+    Attributes:
+        step: finished optimizer updates. epoch: the current epoch, from 0. batch: batches of it that were used.
+        best_*: the validation that was best so far, and its weights with buffers, on the CPU.
+        stale_validations: validations since the validation loss last improved.
+    """
+
+    config: TrainConfig
+    device: torch.device
+    precision: str
+    threads: int
+    model: nn.Module
+    optimizer: torch.optim.Optimizer
+    schedule: torch.optim.lr_scheduler.LambdaLR
+    plateau: torch.optim.lr_scheduler.ReduceLROnPlateau | None
+    scaler: torch.amp.GradScaler
+    step: int = 0
+    epoch: int = 0
+    batch: int = 0
+    seconds: float = 0.0
+    skipped_updates: int = 0
+    lowest_loss: float = math.inf
+    stale_validations: int = 0
+    best_score: tuple[float, float] = (-1.0, -math.inf)
+    best_step: int = 0
+    best_weights: dict[str, Tensor] = field(default_factory=dict)
+    pending: list[tuple[Any, ...]] = field(default_factory=list)
+    pending_data_seconds: float = 0.0
+    pending_since: float = 0.0
+
+
+def new_state(config: TrainConfig, *, shared: bool = False) -> TrainState:
+    """Model, optimizer and schedule at step 0. `shared`: the process serves pages too (see `choose_threads`)."""
+    device = choose_device(config.device)
+    precision = choose_precision(config.precision, device)
+    model = build_model(config).to(device)
+    if config.model != "mlp" and device.type != "mps":
+        model = model.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
+    optimizer = _make_optimizer(config, model, device)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: schedule_factor(config, step))
+    plateau = None
+    if config.schedule == "plateau":
+        plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(
+            optimizer, factor=config.schedule_factor, patience=config.schedule_epochs - 1
+        )
+    scaler = torch.amp.GradScaler(device.type, enabled=precision == "float16")
+    threads = choose_threads(config.threads, shared=shared)
+    return TrainState(config, device, precision, threads, model, optimizer, schedule, plateau, scaler)
+
+
+def train(state: TrainState, batches: Batches, validation: Digits, test: Digits) -> Iterator[Event]:
+    """Train to the end of the configuration, from wherever `state` stands.
+
+    Between any two events the caller may pause, stop (just ask for no more; `take_pending` gives the steps not yet
+    reported) or copy the weights. Raises TrainingError when the loss or a gradient is not finite, before the update.
+    """
+    config, steps_per_epoch = state.config, state.config.steps_per_epoch()
+    yield _started(state)
+    state.pending_since = perf_counter()
+    while state.epoch < config.epochs:
+        state.model.train()
+        source = batches.epoch(state.epoch, state.batch)
+        while group := _next_group(state, source):
+            _update(state, group)
+            yield StepDone()
+            if perf_counter() - state.pending_since >= REPORT_SECONDS and (report := take_pending(state)):
+                yield report
+            if _validation_is_due(state, steps_per_epoch):
+                yield from _validate(state, validation)
+                if _should_stop_early(state):
+                    yield _stopped_early(state)
+                    yield from _test(state, test)
+                    return
+        state.epoch, state.batch = state.epoch + 1, 0
+    yield from _test(state, test)
+
+
+def _next_group(state: TrainState, source: Iterator[Batch]) -> list[Batch]:
+    """The batches of the next update, fewer at the end of an epoch, none when it is over."""
+    began = perf_counter()
+    group: list[Batch] = []
+    while len(group) < state.config.accumulation_steps and (batch := next(source, None)) is not None:
+        group.append(batch)
+    state.pending_data_seconds += perf_counter() - began
+    return group
+
+
+def _update(state: TrainState, group: list[Batch]) -> None:
+    """One optimizer update from the batches of one group."""
+    config, model, optimizer = state.config, state.model, state.optimizer
+    samples = sum(len(labels) for _, labels in group)
+    loss_sum = torch.zeros((), device=state.device)
+    correct = torch.zeros((), dtype=torch.int64, device=state.device)
+    reseed_dropout(model, config.seed, state.step)
+
+    optimizer.zero_grad()
+    with torch.autograd.set_detect_anomaly(True) if config.detect_anomaly else contextlib.nullcontext():
+        for images, labels in group:
+            with autocast(state):
+                logits = model(images)
+                loss = F.cross_entropy(logits, labels, label_smoothing=config.label_smoothing)
+            # Each digit weighs 1 / samples, so a smaller last batch counts no more than its digits.
+            share = len(labels) / samples
+            state.scaler.scale(loss * share).backward()
+            loss_sum += loss.detach() * share  # stays on the device: .item() would wait for it
+            correct += (logits.detach().argmax(1) == labels).sum()
+    state.scaler.unscale_(optimizer)
+    norm = _gradient_norm(model, config.gradient_clip)
+    _refuse_nonfinite(state, loss_sum, norm, correct, samples)
+    learning_rate = optimizer.param_groups[0]["lr"]
+    state.scaler.step(optimizer)
+    state.scaler.update()
+
+    state.step += 1
+    state.batch += len(group)
+    if state.step < config.total_steps():
+        state.schedule.step()
+        if state.plateau is not None:
+            _keep_plateau_drops(state)
+    state.pending.append((state.step, learning_rate, loss_sum, norm, correct, samples, perf_counter()))
+
+
+def _gradient_norm(model: nn.Module, clip: float | None) -> Tensor:
+    """L2 norm over all gradients, before they are shortened to `clip`."""
+    parameters = [parameter for parameter in model.parameters() if parameter.grad is not None]
+    norm = torch.nn.utils.get_total_norm([parameter.grad for parameter in parameters if parameter.grad is not None])
+    if clip is not None:
+        torch.nn.utils.clip_grads_with_norm_(parameters, clip, norm)
+    return norm
+
+
+def _refuse_nonfinite(state: TrainState, loss: Tensor, norm: Tensor, correct: Tensor, samples: int) -> None:
+    """Stop before an update that would ruin the weights.
+
+    Costs one wait for the device a step; on the CPU nothing. The step that failed is kept for the charts.
+    """
+    loss_value, norm_value = torch.stack([loss, norm.float()]).tolist()
+    if math.isfinite(loss_value) and math.isfinite(norm_value):
+        state.skipped_updates = 0
+        return
+    if state.scaler.is_enabled() and math.isfinite(loss_value) and state.skipped_updates < MAX_SKIPPED_UPDATES:
+        state.skipped_updates += 1  # the scaler skips this update and halves its factor
+        return
+    rate = state.optimizer.param_groups[0]["lr"]
+    step = state.step + 1
+    state.pending.append((step, rate, loss, norm, correct, samples, perf_counter()))
+    what = "loss" if not math.isfinite(loss_value) else "gradient"
+    value = loss_value if what == "loss" else norm_value
+    raise TrainingError(
+        f"The {what} became {value} at step {step:,}, with a learning rate of {rate:g}. The update was not made, so the "
+        f"weights are still those of step {state.step:,}. Try a learning rate ten times lower ({rate / 10:g}), gradient "
+        "clipping at 1, or a warm-up; with float16, try bfloat16 or float32. Detect anomaly names the operation."
+    )
+
+
+def autocast(state: TrainState) -> contextlib.AbstractContextManager[Any]:
+    """The forward pass's number format: nothing to do for float32."""
+    if state.precision == "float32":
+        return contextlib.nullcontext()
+    return torch.autocast(state.device.type, dtype=getattr(torch, state.precision))
+
+
+def take_pending(state: TrainState) -> StepsEnded | None:
+    """The steps that were made since the last report; None when there are none. Waits once for the device."""
+    if not state.pending:
+        return None
+    steps, rates, losses, norms, correct, samples, moments = zip(*state.pending, strict=True)
+    numbers = torch.stack([torch.stack(losses), torch.stack(norms).float(), torch.stack(correct).float()]).tolist()
+    rows = np.zeros(len(steps), STEP_DTYPE)
+    rows["step"], rows["learning_rate"], rows["images"] = steps, rates, samples
+    rows["loss"], rows["gradient_norm"], rows["correct"] = numbers
+    rows["seconds"] = state.seconds + np.array(moments) - state.pending_since
+    duration = moments[-1] - state.pending_since
+    data_seconds = min(state.pending_data_seconds, duration)
+    state.seconds += duration
+    state.pending, state.pending_data_seconds = [], 0.0
+    state.pending_since = perf_counter()
+    report = read_memory(state.device, state.step, state.seconds)
+    report["duration"], report["data_seconds"] = duration, data_seconds
+    return StepsEnded(rows, report)
+
+
+def restart_clock(state: TrainState) -> None:
+    """Leave the time since the last report out of the training time: a pause, a validation."""
+    state.pending_since = perf_counter()
+
+
+def evaluate(model: nn.Module, digits: Digits, device: torch.device, batch_size: int = EVALUATION_BATCH) -> Evaluation:
+    """Score a model in eval mode over all digits, each weighing the same; the model's mode is put back.
+
+    Float32 whatever the training's precision, so that scores can be compared.
+    """
+    steps = _evaluating(model, digits, device, batch_size)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value
+
+
+def _evaluating(
+    model: nn.Module, digits: Digits, device: torch.device, batch_size: int = EVALUATION_BATCH
+) -> Generator[StepDone, None, Evaluation]:
+    """`evaluate` with a place to stop after each batch."""
+    began, was_training = perf_counter(), model.training
+    probabilities = np.empty((len(digits), 10), np.float32)
+    loss_sum = 0.0
+    try:
+        for start in range(0, len(digits), batch_size):
+            model.eval()
+            with torch.inference_mode():
+                images = torch.from_numpy(digits.images[start : start + batch_size].copy()).to(device)
+                labels = torch.from_numpy(digits.labels[start : start + batch_size]).to(device)
+                logits = model(normalise(images)).float()
+                loss_sum += F.cross_entropy(logits, labels, reduction="sum").double().item()
+                probabilities[start : start + batch_size] = logits.softmax(1).cpu().numpy()
+            yield StepDone()
+    finally:
+        model.train(was_training)
+    predicted = probabilities.argmax(1)
+    confusion = np.bincount(digits.labels * 10 + predicted, minlength=100).reshape(10, 10)
+    return Evaluation(
+        loss=loss_sum / len(digits),
+        accuracy=float((predicted == digits.labels).mean()),
+        confusion=tuple(tuple(int(count) for count in row) for row in confusion),
+        mistakes=_worst_mistakes(digits, probabilities, predicted),
+        seconds=perf_counter() - began,
+    )
+
+
+def _worst_mistakes(digits: Digits, probabilities: Any, predicted: Any) -> tuple[Mistake, ...]:
+    wrong = np.flatnonzero(predicted != digits.labels)
+    worst = wrong[np.argsort(-probabilities[wrong, predicted[wrong]], kind="stable")][:SHOWN_MISTAKES]
+    return tuple(
+        Mistake(int(index), int(digits.labels[index]), int(predicted[index]),
+                float(probabilities[index, predicted[index]]), digits.images[index].tobytes())
+        for index in worst
+    )  # fmt: skip
+
+
+def _started(state: TrainState) -> RunStarted:
+    config = state.config
+    notes = []
+    train_size = config.split_sizes()[0]
+    if config.batches_per_epoch() < math.ceil(train_size / config.batch_size):
+        notes.append("The last batch of an epoch would hold a single digit, which BatchNorm cannot normalise: it joins "
+                     "the batch before.")  # fmt: skip
+    if config.deterministic and state.device.type == "cuda":
+        notes.append("Deterministic algorithms are on: the same bits each time, often 10 to 30 % slower.")
+    return RunStarted(
+        parameters=sum(parameter.numel() for parameter in state.model.parameters()),
+        total_steps=config.total_steps(),
+        steps_per_epoch=config.steps_per_epoch(),
+        device=str(state.device),
+        device_name=device_name(state.device),
+        precision=state.precision,
+        threads=state.threads,
+        notes=tuple(notes),
+    )
+
+
+def _make_optimizer(config: TrainConfig, model: nn.Module, device: torch.device) -> torch.optim.Optimizer:
+    rate, decay, parameters = config.learning_rate, config.weight_decay, model.parameters()
+    fused = device.type in ("cpu", "cuda")
+    match config.optimizer:
+        case "sgd":
+            return torch.optim.SGD(parameters, lr=rate, weight_decay=decay, fused=fused)
+        case "sgd_momentum":
+            return torch.optim.SGD(parameters, lr=rate, momentum=0.9, weight_decay=decay, fused=fused)
+        case "adam":
+            return torch.optim.Adam(parameters, lr=rate, weight_decay=decay, fused=fused)
+        case "adamw":
+            return torch.optim.AdamW(parameters, lr=rate, weight_decay=decay, fused=fused)
+        case _:
+            return torch.optim.RMSprop(parameters, lr=rate, weight_decay=decay)
+
+
+def _keep_plateau_drops(state: TrainState) -> None:
+    """Warm-up sets the rate at each step; what the plateau schedule took off stays off."""
+    for group in state.optimizer.param_groups:
+        group["lr"] *= group.get("plateau_factor", 1.0)
+
+
+def _validation_is_due(state: TrainState, steps_per_epoch: int) -> bool:
+    done = state.step - state.epoch * steps_per_epoch
+    if done == steps_per_epoch and state.epoch + 1 == state.config.epochs:
+        return True
+    times = state.config.validations_per_epoch
+    return times > 0 and done * times // steps_per_epoch > (done - 1) * times // steps_per_epoch
+
+
+def _validate(state: TrainState, validation: Digits) -> Iterator[Event]:
+    if report := take_pending(state):
+        yield report
+    evaluation = yield from _evaluating(state.model, validation, state.device)
+    # NaN compares false with everything: written this way round it is always the worst.
+    score = (evaluation.accuracy, -evaluation.loss) if math.isfinite(evaluation.loss) else (-1.0, -math.inf)
+    best = score > state.best_score
+    if best or not state.best_weights:
+        state.best_score, state.best_step = score, state.step
+        state.best_weights = copy_weights(state.model)
+    improved = evaluation.loss < state.lowest_loss
+    state.lowest_loss = evaluation.loss if improved else state.lowest_loss
+    state.stale_validations = 0 if improved else state.stale_validations + 1
+    if state.plateau is not None:
+        _step_plateau(state, evaluation.loss)
+    yield Validated(state.step, state.step / state.config.steps_per_epoch(), evaluation, best)
+    restart_clock(state)
+
+
+def _step_plateau(state: TrainState, loss: float) -> None:
+    assert state.plateau is not None
+    before = [group["lr"] for group in state.optimizer.param_groups]
+    state.plateau.step(loss if math.isfinite(loss) else math.inf)
+    for group, rate in zip(state.optimizer.param_groups, before, strict=True):
+        if rate > 0:
+            group["plateau_factor"] = group.get("plateau_factor", 1.0) * group["lr"] / rate
+
+
+def _should_stop_early(state: TrainState) -> bool:
+    patience = state.config.early_stopping_patience
+    return patience is not None and state.stale_validations >= patience and state.step < state.config.total_steps()
+
+
+def _stopped_early(state: TrainState) -> StoppedEarly:
+    reason = f"the validation loss has not improved for {state.stale_validations} validations"
+    return StoppedEarly(state.step, f"Stopped early after step {state.step:,}: {reason}.")
+
+
+def _test(state: TrainState, test: Digits) -> Iterator[Event]:
+    """Score the test split once, with the weights that validation chose; training's own weights stay in the state."""
+    model = copy.deepcopy(state.model)
+    model.load_state_dict(state.best_weights)
+    evaluation = yield from _evaluating(model, test, state.device)
+    yield Tested(state.best_step, evaluation)
+
+
+def copy_weights(model: nn.Module) -> dict[str, Tensor]:
+    """Parameters and buffers as independent CPU tensors: `state_dict()` itself would change with the next step."""
+    return {name: value.detach().to("cpu", copy=True) for name, value in model.state_dict().items()}

@@ -1,0 +1,280 @@
+"""The thread that trains: a queue of runs, start, pause, resume, stop; and jobs such as a download.
+
+The one file that knows threads. What a run has reached is in its folder; this file holds only what a folder cannot: who
+waits, who is asked to pause or stop. There is one `Trainer` a process (`get_trainer`), kept here rather than in a cache
+of the user interface, which would start a second one when its code is edited.
+"""
+
+import atexit
+import gc
+import threading
+import traceback
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from core.config import TrainConfig, preset_of
+from core.errors import CoreError, RunError
+from core.events import Progress, RunStarted, RunStatus
+from core.run_store import RunReader, RunSnapshot, RunWriter, run_folder
+
+if TYPE_CHECKING:
+    from core.recorded_run import RecordedRun
+
+MAX_QUEUE = 20
+_SHUTDOWN_SECONDS = 8.0
+_MAX_READERS = 8
+
+
+@dataclass(frozen=True)
+class JobSnapshot:
+    """A job at one moment: its name, state, progress, and the reason when it failed."""
+
+    name: str
+    status: RunStatus
+    progress: Progress
+    reason: str = ""
+    details: str = ""
+
+
+@dataclass(eq=False)
+class _Run:
+    """A run that this process trains or will train."""
+
+    writer: RunWriter
+    config: TrainConfig
+    data_root: Path
+    token: str | None
+    pause: threading.Event = field(default_factory=threading.Event)
+    stop: threading.Event = field(default_factory=threading.Event)
+    status: RunStatus = RunStatus.QUEUED
+
+
+class Trainer:
+    """Trains one run at a time in a thread of its own; the others wait in line.
+
+    Args:
+        shared: the process also serves pages, so a core is left to them.
+    """
+
+    def __init__(self, *, shared: bool = True) -> None:
+        self._shared = shared
+        self._lock = threading.Lock()
+        self._wake = threading.Condition(self._lock)
+        self._runs: OrderedDict[str, _Run] = OrderedDict()  # active ones, in the order of their turn
+        self._jobs: dict[str, tuple[JobSnapshot, threading.Event]] = {}
+        self._thread: threading.Thread | None = None
+        self._closing = False
+        self._readers: OrderedDict[Path, tuple[threading.Lock, RunReader]] = OrderedDict()
+
+    def start(self, config: TrainConfig, data_root: Path, runs_root: Path, *, token: str | None = None) -> str:
+        """Put a run in line and return its id; it begins at once when nothing runs.
+
+        Args:
+            token: a second call with the same token while that run is active gives the same run: a double click.
+
+        Raises:
+            ConfigError: unusable settings. RunError: the queue is full, or the folder cannot be written.
+        """
+        config.validate()
+        with self._wake:
+            if self._closing:
+                raise RunError("The server is shutting down; nothing new is started.")
+            for run_id, run in self._runs.items():
+                if token is not None and run.token == token:
+                    return run_id
+            if len(self._runs) > MAX_QUEUE:
+                raise RunError(f"{MAX_QUEUE} runs wait already. Stop some, or wait until one has ended.")
+            writer = RunWriter(runs_root, config, preset_of(config))
+            self._runs[writer.run_id] = _Run(writer, config, data_root, token)
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(target=self._work, name="trainer", daemon=True)
+                self._thread.start()
+            self._wake.notify_all()
+            return writer.run_id
+
+    def pause(self, run_id: str) -> None:
+        """Stand still after the current step. Does nothing for a run that is not active here."""
+        if run := self._active(run_id):
+            run.pause.set()
+
+    def resume(self, run_id: str) -> None:
+        """Go on after a pause."""
+        if run := self._active(run_id):
+            run.pause.clear()
+            with self._wake:
+                self._wake.notify_all()
+
+    def stop(self, run_id: str) -> None:
+        """End the run after the current step, or take it out of the line. Its weights are saved."""
+        if run := self._active(run_id):
+            run.stop.set()
+            with self._wake:
+                self._wake.notify_all()
+
+    def active(self) -> dict[str, RunStatus]:
+        """Runs of this process that have not ended, in the order of their turn."""
+        with self._lock:
+            return {run_id: run.status for run_id, run in self._runs.items()}
+
+    def is_stopping(self, run_id: str) -> bool:
+        """True from a stop until the run has ended."""
+        run = self._active(run_id)
+        return run is not None and run.stop.is_set()
+
+    def read(self, runs_root: Path, run_id: str) -> RunSnapshot:
+        """A run as its folder shows it, whoever trains it. Many viewers of one run share the reading.
+
+        Raises RunError when there is no such run or it cannot be read.
+        """
+        folder = run_folder(runs_root, run_id).absolute()
+        with self._lock:
+            lock, reader = self._readers.setdefault(folder, (threading.Lock(), RunReader(folder)))
+            self._readers.move_to_end(folder)
+            while len(self._readers) > _MAX_READERS:
+                self._readers.popitem(last=False)
+        with lock:
+            return reader.read()
+
+    def start_job(self, name: str, steps: Callable[[], Iterator[Progress]]) -> None:
+        """Run a generator of progress in a thread. One job of a name at a time: a second start joins the first."""
+        with self._lock:
+            current = self._jobs.get(name)
+            if current and current[0].status.is_active or self._closing:
+                return
+            cancel = threading.Event()
+            self._jobs[name] = JobSnapshot(name, RunStatus.RUNNING, Progress(0, 0, "Starting")), cancel
+        threading.Thread(target=self._do_job, args=(name, steps, cancel), name=f"job-{name}", daemon=True).start()
+
+    def job(self, name: str) -> JobSnapshot | None:
+        """The job of this name as it is now, ended ones included; None when there was none."""
+        with self._lock:
+            entry = self._jobs.get(name)
+            return entry[0] if entry else None
+
+    def cancel_job(self, name: str) -> None:
+        """Ask a job to end at its next place to do so."""
+        with self._lock:
+            if name in self._jobs:
+                self._jobs[name][1].set()
+
+    def forget_job(self, name: str) -> None:
+        """Drop an ended job, so that its result is no longer shown."""
+        with self._lock:
+            if name in self._jobs and not self._jobs[name][0].status.is_active:
+                del self._jobs[name]
+
+    def shutdown(self, seconds: float = _SHUTDOWN_SECONDS) -> None:
+        """Stop everything, save what there is, and wait for it at most so long."""
+        with self._wake:
+            self._closing = True
+            for run in self._runs.values():
+                run.stop.set()
+            for _, cancel in self._jobs.values():
+                cancel.set()
+            self._wake.notify_all()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(seconds)
+
+    def wait_until_idle(self, seconds: float) -> bool:
+        """Wait until no run is active; False when that took longer than `seconds`."""
+        deadline = monotonic() + seconds
+        with self._wake:
+            return self._wake.wait_for(lambda: not self._runs, max(0.0, deadline - monotonic()))
+
+    def _active(self, run_id: str) -> _Run | None:
+        with self._lock:
+            return self._runs.get(run_id)
+
+    def _work(self) -> None:
+        while True:
+            with self._wake:
+                self._wake.wait_for(lambda: self._runs or self._closing)
+                if not self._runs:
+                    return
+                run = next(iter(self._runs.values()))
+            try:
+                self._train(run)
+            finally:
+                with self._wake:
+                    self._runs.pop(run.writer.run_id, None)
+                    self._wake.notify_all()
+
+    def _train(self, run: _Run) -> None:
+        """One run from its turn to its end; every failure ends in its status."""
+        status, reason, details = RunStatus.STOPPED, "", ""
+        if not run.stop.is_set():
+            status, reason, details = self._follow(run)
+        try:
+            self._set(run, status, reason, details)
+        except RunError:
+            run.status = status  # the disk takes nothing more; letting go of the lock still marks the run as ended
+        finally:
+            run.writer.close()
+
+    def _follow(self, run: _Run) -> tuple[RunStatus, str, str]:
+        self._set(run, RunStatus.PREPARING)
+        from core.recorded_run import RecordedRun  # torch comes with it: not before the first run
+
+        recorded = RecordedRun(run.config, run.data_root, run.writer, shared=self._shared)
+        try:
+            with recorded:
+                for event in recorded.events():
+                    if isinstance(event, RunStarted):
+                        self._set(run, RunStatus.RUNNING)
+                    if run.pause.is_set() and not run.stop.is_set():
+                        self._stand_still(run, recorded)
+                    if run.stop.is_set():
+                        return RunStatus.STOPPED, "", ""
+            return RunStatus.FINISHED, "", ""
+        except Exception as error:
+            reason, details = recorded.failure_words(error), "".join(traceback.format_exception(error))
+            # The traceback's frames hold the tensors that did not fit; without them the memory is free again.
+            traceback.clear_frames(error.__traceback__)
+            gc.collect()
+            return RunStatus.FAILED, reason, details
+
+    def _stand_still(self, run: _Run, recorded: "RecordedRun") -> None:
+        recorded.flush()
+        self._set(run, RunStatus.PAUSED)
+        with self._wake:
+            self._wake.wait_for(lambda: run.stop.is_set() or not run.pause.is_set())
+        if not run.stop.is_set():
+            self._set(run, RunStatus.RUNNING)
+        recorded.continue_clock()
+
+    def _set(self, run: _Run, status: RunStatus, reason: str = "", details: str = "") -> None:
+        run.status = status
+        run.writer.set_status(status, reason, details)
+
+    def _do_job(self, name: str, steps: Callable[[], Iterator[Progress]], cancel: threading.Event) -> None:
+        status, reason, details, progress = RunStatus.FINISHED, "", "", Progress(0, 0, "")
+        try:
+            for progress in steps():
+                with self._lock:
+                    self._jobs[name] = replace(self._jobs[name][0], progress=progress), cancel
+                if cancel.is_set():
+                    status = RunStatus.STOPPED
+                    break
+        except BaseException as error:
+            status, details = RunStatus.FAILED, "".join(traceback.format_exception(error))
+            reason = str(error) if isinstance(error, CoreError) else f"{type(error).__name__}: {error}"
+        with self._lock:
+            self._jobs[name] = JobSnapshot(name, status, progress, reason, details), cancel
+
+
+_trainer: Trainer | None = None
+_trainer_lock = threading.Lock()
+
+
+def get_trainer() -> Trainer:
+    """The trainer of this process. It is shut down when the process ends, so that a run's last weights are saved."""
+    global _trainer
+    with _trainer_lock:
+        if _trainer is None:
+            _trainer = Trainer()
+            atexit.register(_trainer.shutdown)
+        return _trainer
