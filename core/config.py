@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import types
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self, get_args, get_type_hints
@@ -287,8 +288,10 @@ def parse_value(name: str, text: str) -> Any:
         if stripped.lower() in ("true", "yes", "on", "1", "false", "no", "off", "0"):
             return stripped.lower() in ("true", "yes", "on", "1")
         raise ConfigError({name: f"must be true or false; got {text!r}"})
+    if kind is int and re.fullmatch(r"\d{1,3}(,\d{3})+", stripped):
+        stripped = stripped.replace(",", "")  # 60,000; but 0,5 stays unreadable rather than becoming 5
     try:
-        return kind(stripped.replace(",", "").replace("_", ""))
+        return kind(stripped)
     except ValueError:
         what = "a whole number" if kind is int else "a number such as 0.001 or 1e-3"
         raise ConfigError({name: f"must be {what}; got {text!r:.60}"}) from None

@@ -56,6 +56,7 @@ class StepHistory:
         self._columns = Columns({name: STEP_DTYPE[name] for name in names} | {"accuracy": "<f4"})
         self._sums = Columns({"loss": "<f8", "finite": "<f8", "correct": "<f8", "images": "<f8"})
         self._sums.append({name: np.zeros(1) for name in ("loss", "finite", "correct", "images")})
+        self._nonfinite: dict[str, tuple[int, ...]] = {"loss": (), "gradient_norm": ()}
 
     def __len__(self) -> int:
         return len(self._columns)
@@ -66,6 +67,9 @@ class StepHistory:
             return
         images = rows["images"].astype(np.float64)
         finite = np.isfinite(rows["loss"])
+        for name, known in self._nonfinite.items():
+            bad = np.flatnonzero(~np.isfinite(rows[name])) + len(self)
+            self._nonfinite[name] = (known + tuple(bad.tolist()))[:MAX_BUCKETS]
         weighted = np.where(finite, rows["loss"], 0).astype(np.float64) * images
         columns = {name: rows[name] for name in STEP_DTYPE.names or ()}
         self._columns.append(columns | {"accuracy": rows["correct"] / np.maximum(images, 1)})
@@ -79,7 +83,12 @@ class StepHistory:
         """The rows so far, frozen: later ones do not appear in it."""
         copy = StepHistory()
         copy._columns, copy._sums = self._columns.snapshot(), self._sums.snapshot()
+        copy._nonfinite = dict(self._nonfinite)
         return copy
+
+    def nonfinite_rows(self, name: str) -> tuple[int, ...]:
+        """Rows of "loss" or "gradient_norm" that are NaN or infinite: the first few hundred, which is all a chart needs."""
+        return self._nonfinite[name]
 
     def column(self, name: str) -> npt.NDArray[np.generic]:
         """All values so far of one column of STEP_DTYPE, or of "accuracy" (of the batch, in [0, 1])."""
@@ -130,14 +139,10 @@ class Thinned:
         rows: int64 indices into the full column, rising; buckets of `bucket` rows give two each (the smallest and the
             largest value, in the order they came), or one each when `bucket` is 1.
         bucket: rows a bucket covers, a power of two.
-        first_bucket: the bucket that the first row belongs to.
-        nonfinite: rows of NaN and infinite values among those looked at, at most one a bucket.
     """
 
     rows: npt.NDArray[np.int64]
     bucket: int
-    first_bucket: int
-    nonfinite: npt.NDArray[np.int64]
 
 
 def bucket_size(count: int, buckets: int = MAX_BUCKETS) -> int:
@@ -152,7 +157,8 @@ def bucket_size(count: int, buckets: int = MAX_BUCKETS) -> int:
 
 
 def thin(values: npt.NDArray[np.generic], first_bucket: int = 0, buckets: int = MAX_BUCKETS) -> Thinned:
-    """Choose the rows of a column that a chart shows, so that no spike is lost.
+    """Choose the rows of a column that a chart shows, so that no spike is lost. Non-finite values are passed over
+    where a bucket has finite ones; `StepHistory.nonfinite_rows` gives their places.
 
     Args:
         values: (N,) numbers; NaN and infinities allowed.
@@ -161,15 +167,13 @@ def thin(values: npt.NDArray[np.generic], first_bucket: int = 0, buckets: int = 
     """
     size = bucket_size(len(values), buckets)
     start = min(first_bucket * size, len(values))
-    part = np.asarray(values[start:], np.float64)
-    bad = ~np.isfinite(part)
-    bad_rows = np.flatnonzero(bad) + start
-    if len(bad_rows):
-        bad_rows = bad_rows[np.unique(bad_rows // size, return_index=True)[1]]
     if size == 1:
-        return Thinned(np.arange(start, len(values)), 1, first_bucket, bad_rows)
-    low = np.where(bad, np.inf, part) if len(bad_rows) else part
-    high = np.where(bad, -np.inf, part) if len(bad_rows) else part
+        return Thinned(np.arange(start, len(values)), 1)
+    part = values[start:]
+    finite = np.isfinite(part)
+    clean = bool(finite.all())
+    low = part if clean else np.where(finite, part, np.inf)
+    high = part if clean else np.where(finite, part, -np.inf)
     whole = len(part) // size * size
     offsets = np.arange(0, whole, size) + start
     least = low[:whole].reshape(-1, size).argmin(axis=1) + offsets
@@ -177,5 +181,4 @@ def thin(values: npt.NDArray[np.generic], first_bucket: int = 0, buckets: int = 
     if whole < len(part):
         least = np.append(least, low[whole:].argmin() + start + whole)
         most = np.append(most, high[whole:].argmax() + start + whole)
-    rows = np.stack([np.minimum(least, most), np.maximum(least, most)], axis=1).reshape(-1)
-    return Thinned(rows, size, first_bucket, bad_rows)
+    return Thinned(np.stack([np.minimum(least, most), np.maximum(least, most)], axis=1).reshape(-1), size)

@@ -64,7 +64,8 @@ class RunInfo:
 
     Attributes:
         status: as last written; readers of an abandoned run get INTERRUPTED.
-        reason: one or two sentences for a person, "" when all is well. details: a traceback, or "".
+        reason: one or two sentences for a person, "" when all is well. details: a traceback, or "". failure: the kind of
+            error, such as "DataError".
         created_at, updated_at: seconds since 1970.
         step, total_steps: progress when it was written.
         test_accuracy, best_accuracy: in [0, 1]; None until known.
@@ -73,9 +74,12 @@ class RunInfo:
 
     run_id: str
     status: RunStatus
+    model: str = ""
+    dataset: str = ""
     preset: str | None = None
     reason: str = ""
     details: str = ""
+    failure: str = ""
     created_at: float = 0.0
     updated_at: float = 0.0
     step: int = 0
@@ -105,13 +109,14 @@ class RunWriter:
         except OSError as error:
             raise RunError(f"A run cannot be saved in {root}: {error.strerror or error}. Choose a writable folder with "
                            "DIGIT_LAB_RUNS, or make room on the disk.") from error  # fmt: skip
-        self.info = RunInfo(self.run_id, RunStatus.QUEUED, preset, created_at=created, total_steps=config.total_steps())
+        self.info = RunInfo(self.run_id, RunStatus.QUEUED, config.model, config.dataset, preset, created_at=created,
+                            total_steps=config.total_steps())  # fmt: skip
         self._written_at = 0.0
         self.set_status(RunStatus.QUEUED)
 
-    def set_status(self, status: RunStatus, reason: str = "", details: str = "") -> None:
+    def set_status(self, status: RunStatus, reason: str = "", details: str = "", failure: str = "") -> None:
         """Write a new state at once."""
-        self.update(status=status, reason=reason, details=details)
+        self.update(status=status, reason=reason, details=details, failure=failure)
         self._write_info()
 
     def update(self, **changes: Any) -> None:

@@ -27,15 +27,23 @@ if TYPE_CHECKING:
 MAX_QUEUE = 20
 _SHUTDOWN_SECONDS = 8.0
 _MAX_READERS = 8
+_DOUBLE_CLICK_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
 class JobSnapshot:
-    """A job at one moment: its name, state, progress, and the reason when it failed."""
+    """A job at one moment.
+
+    Attributes:
+        progress: the last one reported.
+        results: what else the job gave, in order.
+        reason, details: why it failed, in words, and the traceback; "" when it did not.
+    """
 
     name: str
     status: RunStatus
     progress: Progress
+    results: tuple[object, ...] = ()
     reason: str = ""
     details: str = ""
 
@@ -48,6 +56,7 @@ class _Run:
     config: TrainConfig
     data_root: Path
     token: str | None
+    double_click_until: float
     pause: threading.Event = field(default_factory=threading.Event)
     stop: threading.Event = field(default_factory=threading.Event)
     status: RunStatus = RunStatus.QUEUED
@@ -74,7 +83,7 @@ class Trainer:
         """Put a run in line and return its id; it begins at once when nothing runs.
 
         Args:
-            token: a second call with the same token while that run is active gives the same run: a double click.
+            token: who starts. The same settings by the same one within two seconds are a double click: one run.
 
         Raises:
             ConfigError: unusable settings. RunError: the queue is full, or the folder cannot be written.
@@ -84,12 +93,12 @@ class Trainer:
             if self._closing:
                 raise RunError("The server is shutting down; nothing new is started.")
             for run_id, run in self._runs.items():
-                if token is not None and run.token == token:
+                if token is not None and (run.token, run.config) == (token, config) and monotonic() < run.double_click_until:
                     return run_id
             if len(self._runs) > MAX_QUEUE:
                 raise RunError(f"{MAX_QUEUE} runs wait already. Stop some, or wait until one has ended.")
             writer = RunWriter(runs_root, config, preset_of(config))
-            self._runs[writer.run_id] = _Run(writer, config, data_root, token)
+            self._runs[writer.run_id] = _Run(writer, config, data_root, token, monotonic() + _DOUBLE_CLICK_SECONDS)
             if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(target=self._work, name="trainer", daemon=True)
                 self._thread.start()
@@ -139,8 +148,9 @@ class Trainer:
         with lock:
             return reader.read()
 
-    def start_job(self, name: str, steps: Callable[[], Iterator[Progress]]) -> None:
-        """Run a generator of progress in a thread. One job of a name at a time: a second start joins the first."""
+    def start_job(self, name: str, steps: Callable[[], Iterator[object]]) -> None:
+        """Run a generator in a thread: it gives Progress, or results. One job of a name at a time: a second start joins
+        the first."""
         with self._lock:
             current = self._jobs.get(name)
             if current and current[0].status.is_active or self._closing:
@@ -205,17 +215,15 @@ class Trainer:
 
     def _train(self, run: _Run) -> None:
         """One run from its turn to its end; every failure ends in its status."""
-        status, reason, details = RunStatus.STOPPED, "", ""
-        if not run.stop.is_set():
-            status, reason, details = self._follow(run)
+        ending = (RunStatus.STOPPED,) if run.stop.is_set() else self._follow(run)
         try:
-            self._set(run, status, reason, details)
+            self._set(run, *ending)
         except RunError:
-            run.status = status  # the disk takes nothing more; letting go of the lock still marks the run as ended
+            run.status = ending[0]  # the disk takes nothing more; letting go of the lock still marks the run as ended
         finally:
             run.writer.close()
 
-    def _follow(self, run: _Run) -> tuple[RunStatus, str, str]:
+    def _follow(self, run: _Run) -> tuple[RunStatus] | tuple[RunStatus, str, str, str]:
         self._set(run, RunStatus.PREPARING)
         from core.recorded_run import RecordedRun  # torch comes with it: not before the first run
 
@@ -228,14 +236,14 @@ class Trainer:
                     if run.pause.is_set() and not run.stop.is_set():
                         self._stand_still(run, recorded)
                     if run.stop.is_set():
-                        return RunStatus.STOPPED, "", ""
-            return RunStatus.FINISHED, "", ""
+                        return (RunStatus.STOPPED,)
+            return (RunStatus.FINISHED,)
         except Exception as error:
             reason, details = recorded.failure_words(error), "".join(traceback.format_exception(error))
             # The traceback's frames hold the tensors that did not fit; without them the memory is free again.
             traceback.clear_frames(error.__traceback__)
             gc.collect()
-            return RunStatus.FAILED, reason, details
+            return RunStatus.FAILED, reason, details, type(error).__name__
 
     def _stand_still(self, run: _Run, recorded: "RecordedRun") -> None:
         recorded.flush()
@@ -246,24 +254,32 @@ class Trainer:
             self._set(run, RunStatus.RUNNING)
         recorded.continue_clock()
 
-    def _set(self, run: _Run, status: RunStatus, reason: str = "", details: str = "") -> None:
+    def _set(self, run: _Run, status: RunStatus, *ending: str) -> None:
         run.status = status
-        run.writer.set_status(status, reason, details)
+        run.writer.set_status(status, *ending)
 
-    def _do_job(self, name: str, steps: Callable[[], Iterator[Progress]], cancel: threading.Event) -> None:
-        status, reason, details, progress = RunStatus.FINISHED, "", "", Progress(0, 0, "")
+    def _do_job(self, name: str, steps: Callable[[], Iterator[object]], cancel: threading.Event) -> None:
+        ended: dict[str, object] = {"status": RunStatus.FINISHED}
         try:
-            for progress in steps():
-                with self._lock:
-                    self._jobs[name] = replace(self._jobs[name][0], progress=progress), cancel
+            for given in steps():
+                self._update_job(name, given)
                 if cancel.is_set():
-                    status = RunStatus.STOPPED
+                    ended["status"] = RunStatus.STOPPED
                     break
-        except BaseException as error:
-            status, details = RunStatus.FAILED, "".join(traceback.format_exception(error))
+        except Exception as error:
             reason = str(error) if isinstance(error, CoreError) else f"{type(error).__name__}: {error}"
+            ended = {"status": RunStatus.FAILED, "reason": reason, "details": "".join(traceback.format_exception(error))}
         with self._lock:
-            self._jobs[name] = JobSnapshot(name, status, progress, reason, details), cancel
+            self._jobs[name] = replace(self._jobs[name][0], **ended), cancel
+
+    def _update_job(self, name: str, given: object) -> None:
+        with self._lock:
+            job, cancel = self._jobs[name]
+            if isinstance(given, Progress):
+                job = replace(job, progress=given)
+            else:
+                job = replace(job, results=(*job.results, given))
+            self._jobs[name] = job, cancel
 
 
 _trainer: Trainer | None = None

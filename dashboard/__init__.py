@@ -1,0 +1,1 @@
+"""The browser dashboard: gets values from core and draws them."""

@@ -1,0 +1,26 @@
+"""The entry: `streamlit run dashboard/app.py`, or `python -m dashboard`."""
+
+import sys
+from pathlib import Path
+
+# `streamlit run` puts only this folder on the path; core and dashboard lie beside each other.
+ROOT = str(Path(__file__).resolve().parent.parent)
+if ROOT not in sys.path:
+    sys.path.insert(0, ROOT)
+
+import streamlit as st  # noqa: E402
+
+from dashboard import session, theme  # noqa: E402
+
+st.set_page_config(page_title="Digit Lab", page_icon=":material/draw:", layout="wide")
+st.html(theme.PAGE_STYLE)
+session.begin()
+chosen = st.navigation(
+    [
+        st.Page("views/train.py", title="Train", icon=":material/model_training:", default=True),
+        st.Page("views/environment.py", title="Environment", icon=":material/memory:"),
+    ],
+    position="top",
+)
+chosen.run()
+session.warm_up()

@@ -1,0 +1,148 @@
+// Draws the charts of a run and keeps zoom, pan and hidden lines while points arrive. Each message holds the new points
+// of every line and how many points come before them; when a message does not fit, the whole set is asked for.
+
+const HEIGHT = 280;
+
+function loadPlotly(address) {
+  if (window.Plotly) return Promise.resolve();
+  window.digitLabPlotly ??= new Promise((done, failed) => {
+    const script = document.createElement("script");
+    script.src = address;
+    script.onload = done;
+    script.onerror = () => { window.digitLabPlotly = undefined; failed(new Error(address)); };
+    document.head.append(script);
+  });
+  return window.digitLabPlotly;
+}
+
+// Takes a message into the points that are here already. False when something in between is missing.
+function merge(live, message) {
+  if (message.complete) live.points = new Map();
+  else if (live.token !== message.token) return false;
+  for (const chart of message.charts)
+    for (const line of chart.lines) {
+      const key = chart.id + "/" + line.name;
+      const points = live.points.get(key) ?? { x: [], y: [] };
+      if (line.first > points.x.length) return false;
+      for (const axis of ["x", "y"]) {
+        points[axis].length = line.first;
+        for (const value of line[axis]) points[axis].push(value);
+      }
+      live.points.set(key, points);
+    }
+  live.token = message.token;
+  live.charts = message.charts;
+  live.uirevision = message.uirevision;
+  return true;
+}
+
+function colors(element) {
+  const style = getComputedStyle(element);
+  return { text: style.color, font: style.fontFamily };
+}
+
+function faded(color, share) {
+  const parts = color.match(/[\d.]+/g) ?? ["128", "128", "128"];
+  return `rgba(${parts.slice(0, 3).join(",")},${share})`;
+}
+
+function draw(live, chart, element) {
+  const { text, font } = colors(live.host);
+  const grid = faded(text, 0.14), y = { title: { text: chart.y_title, standoff: 6 }, gridcolor: grid, zerolinecolor: grid,
+    type: chart.log ? "log" : "linear", automargin: true };
+  if (chart.y_format) y.tickformat = chart.y_format;
+  const traces = chart.lines.map((line) => {
+    const points = live.points.get(chart.id + "/" + line.name);
+    return { type: "scatter", uid: line.name, name: line.name, x: points.x.slice(), y: points.y.slice(), mode: line.mode,
+      line: { color: line.color, dash: line.dash, width: line.width },
+      marker: { color: line.color, symbol: line.symbol, size: line.mode === "markers" ? 10 : 6 },
+      hovertemplate: line.hover };
+  });
+  const layout = {
+    height: HEIGHT,
+    margin: { l: 56, r: 12, t: 8, b: 40 }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
+    font: { color: text, family: font, size: 12 }, hovermode: "x unified", showlegend: traces.length > 1,
+    hoverlabel: { bgcolor: live.background, font: { color: text } },
+    legend: { orientation: "h", x: 0, y: 1, yanchor: "bottom", bgcolor: "rgba(0,0,0,0)" },
+    xaxis: { title: { text: chart.x_title, standoff: 6 }, gridcolor: grid, zerolinecolor: grid },
+    yaxis: y, uirevision: live.uirevision + (chart.log ? "/log" : ""),
+  };
+  if (traces.length > 1) layout.margin.t = 34;
+  window.Plotly.react(element, traces, layout, { responsive: true, displaylogo: false,
+    modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"] });
+}
+
+// Draws only what a person can see; the rest waits until it comes into view.
+function drawVisible(live) {
+  if (!window.Plotly || document.hidden) return;
+  const { text } = colors(live.host);
+  live.background = getComputedStyle(live.host).getPropertyValue("--st-background-color") || "#fff";
+  live.drawnText = text;
+  for (const chart of live.charts) {
+    const figure = live.figures.get(chart.id);
+    if (!figure.visible || figure.drawn === live.version) continue;
+    figure.title.textContent = chart.title;
+    figure.note.textContent = chart.note;
+    figure.plot.setAttribute("aria-label", chart.alt);
+    draw(live, chart, figure.plot);
+    figure.drawn = live.version;
+  }
+}
+
+function makeFigures(live) {
+  if (live.figures.size) return;
+  for (const chart of live.charts) {
+    const box = document.createElement("figure"), title = document.createElement("figcaption");
+    const note = document.createElement("small"), plot = document.createElement("div");
+    title.className = "title";
+    plot.className = "plot";
+    plot.setAttribute("role", "img");
+    plot.dataset.chart = chart.id;
+    box.append(title, plot, note);
+    live.host.append(box);
+    const figure = { title, note, plot, visible: false, drawn: -1 };
+    live.figures.set(chart.id, figure);
+    live.observer.observe(plot);
+    plot.owner = figure;
+  }
+}
+
+function start(host) {
+  const live = { host, points: new Map(), charts: [], figures: new Map(), token: null, version: 0, asked: null };
+  live.observer = new IntersectionObserver((entries) => {
+    for (const entry of entries) entry.target.owner.visible = entry.isIntersecting;
+    drawVisible(live);
+  }, { rootMargin: "200px" });
+  live.onVisible = () => drawVisible(live);
+  document.addEventListener("visibilitychange", live.onVisible);
+  // A change of theme changes the text colour and sends no message.
+  live.themeTimer = setInterval(() => {
+    if (live.charts.length && colors(host).text !== live.drawnText) { live.version += 1; drawVisible(live); }
+  }, 500);
+  return live;
+}
+
+export default function ({ data, parentElement, setTriggerValue, setStateValue }) {
+  const host = parentElement.querySelector(".digit-lab-charts");
+  const live = (host.digitLab ??= start(host));
+  if (data.id !== live.lastMessage) {
+    live.lastMessage = data.id;
+    if (merge(live, data)) {
+      live.asked = null;
+      live.version += 1;
+      makeFigures(live);
+    } else if (live.asked !== data.token) {
+      live.asked = data.token;
+      setTriggerValue("resend", data.id);
+    }
+  }
+  loadPlotly(data.plotly).then(() => drawVisible(live), () => setStateValue("failed", true));
+  return () => {
+    clearInterval(live.themeTimer);
+    live.observer.disconnect();
+    document.removeEventListener("visibilitychange", live.onVisible);
+    if (window.Plotly) for (const figure of live.figures.values()) window.Plotly.purge(figure.plot);
+    host.replaceChildren();
+    host.digitLab = undefined;
+  };
+}

@@ -1,0 +1,129 @@
+"""The live charts of a run: a small component around plotly.js that keeps zoom and receives new points only.
+
+`st.plotly_chart` of Streamlit 1.67 mounts a new chart whenever its data change, and zoom is lost. This component stays
+mounted; what each browser session has already received is remembered in its session (`Sent`).
+"""
+
+import math
+import shutil
+from collections.abc import Callable
+from functools import cache
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import plotly
+import streamlit as st
+
+from core.run_store import RunSnapshot
+from dashboard import session
+from dashboard.charts import Chart, Line, Sent, View, figure, run_charts
+
+_HERE = Path(__file__).parent
+_SCRIPT = f"plotly-{plotly.__version__}.min.js"
+# Two charts in the first row, three in the second; one below the other where there is no room.
+_STYLE = """
+.digit-lab-frame { container-type: inline-size; }
+.digit-lab-charts { display: grid; grid-template-columns: repeat(6, minmax(0, 1fr)); gap: 8px 24px;
+  color: var(--st-text-color, inherit); font-family: var(--st-font, sans-serif); }
+.digit-lab-charts figure { margin: 0; min-width: 0; grid-column: span 2; }
+.digit-lab-charts figure:nth-child(-n+2) { grid-column: span 3; }
+.digit-lab-charts .title { font-weight: 600; font-size: 1rem; }
+.digit-lab-charts .plot { height: 280px; }
+.digit-lab-charts small { display: block; min-height: 1.2em; opacity: 0.7; font-size: 0.8rem; }
+@container (max-width: 640px) {
+  .digit-lab-charts figure, .digit-lab-charts figure:nth-child(-n+2) { grid-column: span 6; }
+}
+"""
+_message_ids = count(1)
+
+
+@cache
+def _component() -> Callable[..., Any]:
+    return st.components.v2.component(
+        "digit_lab_live_charts",
+        html='<div class="digit-lab-frame"><div class="digit-lab-charts"></div></div>',
+        css=_STYLE,
+        js=(_HERE / "live_chart.js").read_text(encoding="utf-8"),
+        isolate_styles=False,
+    )
+
+
+@cache
+def plotly_address() -> str | None:
+    """Where the browser gets plotly.js: a copy of the plotly package's, served by this server, so no network is needed.
+    None when the copy cannot be made."""
+    static = _HERE / "static"
+    target = static / _SCRIPT
+    try:
+        if not target.exists():
+            static.mkdir(exist_ok=True)
+            part = target.with_suffix(".part")
+            shutil.copyfile(Path(plotly.__file__).parent / "package_data" / "plotly.min.js", part)
+            part.replace(target)
+    except OSError:
+        return None
+    base = str(st.get_option("server.baseUrlPath") or "").strip("/")
+    return f"/{base}/app/static/{_SCRIPT}".replace("//", "/")
+
+
+def live_charts(snapshot: RunSnapshot, view: View, *, key: str) -> None:
+    """Draw a run's charts. Called at each refresh; sends only what this session's browser does not have yet."""
+    address = plotly_address()
+    if address is None or session.charts_failed(key):
+        _fallback(snapshot, view, key)
+        return
+    charts, sent, complete = run_charts(snapshot, view, session.charts_sent(key))
+    result = _component()(
+        key=key,
+        data=message(charts, sent, complete, address, f"{snapshot.info.run_id}/{view.axis}"),
+        on_resend_change=lambda: session.remember_charts_sent(key, None),
+        on_failed_change=lambda: None,
+    )
+    session.remember_charts_sent(key, sent)
+    if getattr(result, "failed", None):
+        session.remember_charts_failed(key)
+
+
+def message(charts: list[Chart], sent: Sent, complete: bool, address: str, uirevision: str) -> dict[str, Any]:
+    """What the browser receives: plain JSON with six significant digits; NaN as null."""
+    return {
+        "id": next(_message_ids),
+        "token": sent.token,
+        "complete": complete,
+        "uirevision": uirevision,
+        "plotly": address,
+        "charts": [
+            {"id": chart.id, "title": chart.title, "y_title": chart.y_title, "x_title": chart.x_title, "log": chart.log,
+             "note": chart.note, "alt": chart.alt, "y_format": chart.y_format, "lines": [_plain(line) for line in chart.lines]}
+            for chart in charts
+        ],
+    }  # fmt: skip
+
+
+def _plain(line: Line) -> dict[str, Any]:
+    return {
+        "name": line.name, "color": line.color, "first": line.first, "x": _numbers(line.x), "y": _numbers(line.y),
+        "dash": line.dash, "width": line.width, "mode": line.mode, "symbol": line.symbol, "hover": line.hover,
+    }  # fmt: skip
+
+
+def _numbers(values: np.ndarray) -> list[float | int | None]:
+    """Six significant digits, as few characters as they need."""
+    return [_short(value) for value in values.tolist()]
+
+
+def _short(value: float) -> float | int | None:
+    if not math.isfinite(value):
+        return None
+    if value == int(value) and abs(value) < 1e15:
+        return int(value)
+    return float(f"{value:.6g}")
+
+
+def _fallback(snapshot: RunSnapshot, view: View, key: str) -> None:
+    st.caption("The live charts could not load plotly.js from this server, so these are drawn anew at each refresh: zoom "
+               "is not kept.")  # fmt: skip
+    for chart in run_charts(snapshot, view)[0]:
+        st.plotly_chart(figure(chart), key=f"{key}-{chart.id}", alt=chart.alt)

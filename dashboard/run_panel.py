@@ -1,0 +1,217 @@
+"""One run, live: what it does, its charts, what it got wrong, and what to do next."""
+
+import math
+
+import numpy as np
+import streamlit as st
+
+from core.events import RunStatus
+from core.run_store import RunInfo, RunSnapshot, runs_root
+from core.trainer import get_trainer
+from dashboard import charts, session, theme
+from dashboard.live_chart import live_charts
+
+CHART_KEY = "live_charts"
+LN10 = math.log(10)
+
+
+def run_panel(snapshot: RunSnapshot) -> None:
+    """Draw the whole panel; called at each refresh."""
+    with st.container(horizontal=True, vertical_alignment="center"):
+        _headline(snapshot)
+        _controls(snapshot)
+    _progress(snapshot)
+    _foreign_note(snapshot)
+    _ending(snapshot)
+    _first_loss(snapshot)
+    _chart_settings()
+    live_charts(snapshot, session.charts_view(), key=CHART_KEY)
+    _evaluation(snapshot)
+    _downloads(snapshot)
+
+
+def _headline(snapshot: RunSnapshot) -> None:
+    info, config = snapshot.info, snapshot.config
+    word, color, icon = theme.STATUS_WORDS[info.status]
+    st.badge(word, color=color, icon=icon)  # pyright: ignore[reportArgumentType]
+    preset = f" · preset {info.preset}" if info.preset else ""
+    st.markdown(f"**{theme.MODEL_WORDS[config.model]}** on {theme.DATASET_WORDS[config.dataset]}{preset}", width="stretch")
+
+
+def _progress(snapshot: RunSnapshot) -> None:
+    info, config, started = snapshot.info, snapshot.config, snapshot.started
+    epoch = min(config.epochs, snapshot.step // config.steps_per_epoch() + 1)
+    share = snapshot.step / max(1, snapshot.total_steps)
+    text = f"Epoch {epoch} of {config.epochs} · step {snapshot.step:,} of {snapshot.total_steps:,}{_time_left(snapshot)}"
+    if info.status == RunStatus.QUEUED:
+        place = list(get_trainer().active()).index(info.run_id) if info.run_id in get_trainer().active() else 0
+        text = f"Waits: {place} run{'s' if place != 1 else ''} before it"
+    elif info.status == RunStatus.PREPARING:
+        text = "Reads and verifies the digits, builds the model"
+    st.progress(min(1.0, share), text=text)
+    rate, waiting = snapshot.images_per_second(), snapshot.data_share()
+    device = f"{started.device_name} ({started.device})" if started else "not chosen yet"
+    threads = f" · {started.threads} thread{'s' if started.threads != 1 else ''}" if started and started.device == "cpu" else ""
+    st.caption(
+        f"**{f'{rate:,.0f}' if rate else '–'}** images/s · **{f'{waiting:.1%}' if waiting is not None else '–'}** of the "
+        f"time waiting for data ({config.pipeline}) · {device}{threads} · {started.precision if started else config.precision}"
+        f" · seed {config.seed}",
+        help="Threads: on the CPU one core is left to this page, since a second thread that must wait for its core slows "
+        "training more than it helps. Set CPU threads in the settings to choose otherwise.",
+    )
+    for note in (*(started.notes if started else ()), *snapshot.damage):
+        st.caption(f":material/info: {note}")
+
+
+def _time_left(snapshot: RunSnapshot) -> str:
+    rate = snapshot.images_per_second(30)
+    if not rate or snapshot.info.status not in (RunStatus.RUNNING, RunStatus.PAUSED):
+        return ""
+    train = snapshot.config.split_sizes()[0]
+    images_left = train * (snapshot.total_steps - snapshot.step) / snapshot.config.steps_per_epoch()
+    return f" · {theme.duration_words(images_left / rate)} left"
+
+
+def _controls(snapshot: RunSnapshot) -> None:
+    """Pause or resume, and stop; the same buttons in every state, so that nothing moves."""
+    run_id, status = snapshot.info.run_id, snapshot.info.status
+    trainer = get_trainer()
+    here, stopping = run_id in trainer.active(), trainer.is_stopping(run_id)
+    paused = status == RunStatus.PAUSED
+    with st.container(horizontal=True, width="content"):
+        st.button("Resume" if paused else "Pause", icon=":material/play_arrow:" if paused else ":material/pause:",
+                  key="resume" if paused else "pause", on_click=trainer.resume if paused else trainer.pause, args=(run_id,),
+                  disabled=not here or stopping or status not in (RunStatus.RUNNING, RunStatus.PAUSED))  # fmt: skip
+        st.button("Stopping …" if stopping else "Stop", icon=":material/stop:", key="stop", on_click=trainer.stop,
+                  args=(run_id,), disabled=not here or stopping)  # fmt: skip
+
+
+def _foreign_note(snapshot: RunSnapshot) -> None:
+    if snapshot.info.status.is_active and snapshot.info.run_id not in get_trainer().active():
+        st.caption("Another process trains this run (a terminal, say); it can be watched here and is stopped there.")
+
+
+def _ending(snapshot: RunSnapshot) -> None:
+    """How the run ended, in the words it deserves, and what one can do now."""
+    info = snapshot.info
+    if info.status == RunStatus.FAILED:
+        st.error(info.reason, icon=":material/error:")
+        if info.failure == "DataError":
+            st.button("Download the missing or damaged files", on_click=session.start_download, icon=":material/download:")
+        if info.details:
+            with st.expander("Details for a bug report"):
+                st.code(info.details, language=None)
+    elif info.status == RunStatus.INTERRUPTED:
+        st.warning(f"{info.reason} What it measured until then is below.", icon=":material/power_off:")
+    elif info.status == RunStatus.FINISHED and snapshot.tested:
+        score = snapshot.tested.evaluation
+        st.success(f"**Test accuracy {score.accuracy:.2%}** (loss {score.loss:.4f}), scored once with the weights of step "
+                   f"{snapshot.tested.step:,}, the best on the validation digits. Next: change one setting and start again "
+                   "to compare, or take the results with you (downloads below).", icon=":material/flag:")  # fmt: skip
+        if snapshot.stopped_early:
+            st.info(snapshot.stopped_early.reason)
+    elif info.status == RunStatus.STOPPED:
+        st.info("Stopped by hand. The test digits were not scored; the last weights are saved in the run's folder.")
+
+
+def _first_loss(snapshot: RunSnapshot) -> None:
+    """The first loss against that of guessing."""
+    if not len(snapshot.steps):
+        return
+    first = float(snapshot.steps.column("loss")[0])
+    verdict = first_loss_words(first)
+    st.caption(f":material/start: **First loss {first:.3f}**; guessing among ten digits costs ln 10 = {LN10:.3f}. {verdict}")
+
+
+def first_loss_words(first: float) -> str:
+    """What the loss before any update says about a network for ten classes."""
+    if not math.isfinite(first):
+        return "It is not finite before any update: the images or the first weights hold NaN or overflow."
+    if abs(first - LN10) < 0.35:
+        return "As it should be: nothing is known yet, and nothing is wrong yet."
+    if first > LN10:
+        return ("Higher: the untrained network is sure of wrong answers. Likely causes: first weights too large, or images "
+                "that are not normalised.")  # fmt: skip
+    return "Lower: it knows something already. Likely causes: few classes in the first batch (digits in order), or old weights."
+
+
+def _chart_settings() -> None:
+    session.keep_view()
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        st.segmented_control("X axis", charts.AXES, key="view_axis", required=True, persist_state="session")
+        st.select_slider("Smoothing (steps)", (1, 5, 10, 25, 50, 100, 250, 500), key="view_window", width=220,
+                         help="The bold train line is the mean of so many steps; the thin one behind it is every step.",
+                         persist_state="session")  # fmt: skip
+        st.toggle("Logarithmic loss", key="view_log", persist_state="session")
+
+
+def _evaluation(snapshot: RunSnapshot) -> None:
+    """What the last scoring got wrong. Redrawn only when there is a new one."""
+    if snapshot.tested:
+        evaluation, of = snapshot.tested.evaluation, "the test digits"
+    elif snapshot.validations:
+        evaluation, of = snapshot.validations[-1].evaluation, f"the validation digits, after step {snapshot.validations[-1].step:,}"
+    else:
+        st.caption("After the first validation you will see here which digits the model confuses, and the worst mistakes "
+                   "as pictures.")  # fmt: skip
+        return
+    st.subheader(f"What it gets wrong, on {of}", anchor=False)
+    left, right = st.columns(2)
+    with left:
+        st.markdown("**Confusion matrix**: rows are the digits, columns the answers")
+        st.plotly_chart(charts.confusion_figure(evaluation), key="confusion", config={"displayModeBar": False},
+                        alt="Confusion matrix of the ten digits")  # fmt: skip
+    with right:
+        st.markdown("**Accuracy of each digit**")
+        st.plotly_chart(charts.per_digit_figure(evaluation), key="per_digit", config={"displayModeBar": False},
+                        alt="Accuracy of each of the ten digits")  # fmt: skip
+    if evaluation.mistakes:
+        st.markdown("**Most confidently wrong**")
+        images = [np.frombuffer(one.image, np.uint8).reshape(28, 28).repeat(3, 0).repeat(3, 1) for one in evaluation.mistakes]
+        captions = [f"{one.label} → {one.predicted} ({one.probability:.0%})" for one in evaluation.mistakes]
+        st.image(images, captions, width=84)
+        st.caption("it is → the model said (how sure it was)")
+
+
+def _downloads(snapshot: RunSnapshot) -> None:
+    run_id, view = snapshot.info.run_id, session.charts_view()
+    with st.container(horizontal=True):
+        st.download_button("Metrics (CSV)", lambda: metrics_csv(snapshot), f"{run_id}-steps.csv", "text/csv",
+                           on_click="ignore", disabled=not len(snapshot.steps))  # fmt: skip
+        st.download_button("Settings (JSON)", snapshot.config.to_json(), f"{run_id}-config.json", "application/json",
+                           on_click="ignore")  # fmt: skip
+        st.download_button("Charts (HTML)", lambda: charts.standalone_html(snapshot, view), f"{run_id}-charts.html",
+                           "text/html", on_click="ignore", disabled=not len(snapshot.steps))  # fmt: skip
+
+
+def metrics_csv(snapshot: RunSnapshot) -> bytes:
+    """One row a step; validation and test scores stand in the row of their step."""
+    import pandas as pd
+
+    from core.events import STEP_DTYPE
+
+    table = pd.DataFrame({name: snapshot.steps.column(name) for name in STEP_DTYPE.names or ()}).set_index("step")
+    for one in snapshot.validations:
+        table.loc[one.step, ["validation_loss", "validation_accuracy"]] = one.evaluation.loss, one.evaluation.accuracy
+    if snapshot.tested:
+        score = snapshot.tested.evaluation
+        table.loc[snapshot.step, ["test_loss", "test_accuracy"]] = score.loss, score.accuracy
+    return table.to_csv().encode()
+
+
+def run_label(info: RunInfo) -> str:
+    """A run in one line of a list. Nothing that changes while it trains: a select box takes another label for another run."""
+    return f"{info.run_id} · {theme.MODEL_WORDS.get(info.model, info.model)}"
+
+
+def empty_panel() -> None:
+    """Before the first run: what will appear here."""
+    with st.container(border=True):
+        st.markdown("#### What you will see here")
+        st.markdown(
+            "- **Loss**, falling from about 2.3 (guessing) towards 0, for every step and for the validation digits\n"
+            "- **Accuracy** on digits it trains on and on digits it never saw\n"
+            "- **Learning rate**, **gradient norm** and **memory**\n"
+            "- after each epoch, the digits it confuses and its worst mistakes as pictures\n\n"
+            f"Press **Start training**. Runs are kept in `{runs_root()}/`; they go on when you close this page."
+        )

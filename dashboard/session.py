@@ -1,0 +1,271 @@
+"""The only file that touches st.session_state, Streamlit's caches and the address bar."""
+
+import gc
+from dataclasses import replace
+from typing import Any
+from urllib.parse import urlencode
+
+import streamlit as st
+
+from core.config import PRESETS, TrainConfig, format_value, parse_values, preset_named, settings
+from core.data import data_root, missing_files
+from core.errors import ConfigError, CoreError
+from core.events import Progress
+from core.preflight import check
+from core.run_store import RunInfo, list_runs, read_info, run_folder, runs_root
+from core.trainer import get_trainer
+from dashboard.charts import Sent, View
+
+OWN = "own"
+DOWNLOAD_JOB, CHECK_JOB, WARM_UP_JOB = "download", "check", "warm-up"
+
+
+# --- the settings form -------------------------------------------------------------------------------------------------
+
+
+def begin() -> None:
+    """Once a session: fill the form from the link's parameters, or with the default preset."""
+    if "settings_loaded" in st.session_state:
+        return
+    st.session_state.settings_loaded = True
+    st.session_state.link_problems = {}
+    given = {name: value for name, value in st.query_params.items() if name in settings()}
+    preset = st.query_params.get("preset", "tutorial")
+    config = TrainConfig()
+    try:
+        config = preset_named(preset)
+        config = replace(config, **parse_values(given))
+        if found := config.problems():
+            raise ConfigError(found)
+    except ConfigError as error:
+        st.session_state.link_problems = error.problems
+    if "dataset" not in given and missing_files(data_root()):
+        config = replace(config, dataset="mnist_sample")
+    fill_form(config)
+    if run := st.query_params.get("run"):
+        st.session_state.shown_run = run
+
+
+def link_problems() -> dict[str, str]:
+    """What was unusable in the link that opened this session."""
+    return st.session_state.link_problems
+
+
+def form_key(name: str) -> str:
+    """The widget key of a setting."""
+    return f"setting_{name}"
+
+
+def fill_form(config: TrainConfig) -> None:
+    """Show these settings in the form, at its next drawing."""
+    for name, setting in settings().items():
+        value = getattr(config, name)
+        as_text = isinstance(value, float) or isinstance(TrainConfig.__dataclass_fields__[name].default, float)
+        as_text = as_text or (name == "device") or (value is None and name in ("gradient_clip", "batchnorm_momentum"))
+        st.session_state[form_key(name)] = format_value(value) if as_text and not setting.choices else value
+
+
+def choose_preset(key: str) -> None:
+    """Fill the form with the preset that a widget names; data set, device, threads and seed stay as they are."""
+    name = st.session_state[key]
+    if name in PRESETS:
+        config, _ = form_config()
+        kept = {} if config is None else {"dataset": config.dataset, "seed": config.seed}
+        fill_form(replace(PRESETS[name].config, **kept))
+
+
+def form_config() -> tuple[TrainConfig | None, dict[str, str]]:
+    """The form's settings, or None, and what is unusable: field -> words."""
+    texts = {name: format_value(st.session_state.get(form_key(name))) for name in settings()}
+    try:
+        config = TrainConfig(**parse_values(texts))
+    except ConfigError as error:
+        return None, error.problems
+    found = config.problems()
+    if config.dataset == "mnist" and "dataset" not in found and missing_files(data_root()):
+        found["dataset"] = "MNIST is not on this machine yet: download it below, or choose the sample"
+    return (None if found else config), found
+
+
+def set_widget(key: str, value: Any) -> None:
+    """Give a widget a value before it is drawn."""
+    st.session_state[key] = value
+
+
+def settings_link(config: TrainConfig) -> str:
+    """This page's address with these settings in it."""
+    changed = {name: format_value(value) for name, value in config.changed().items()}
+    base = (st.context.url or "").split("?")[0]
+    return f"{base}?{urlencode(changed)}" if changed else f"{base}?preset=tutorial"
+
+
+# --- runs --------------------------------------------------------------------------------------------------------------
+
+
+def start_run() -> None:
+    """Start what the form says and show it. Problems are kept for the page."""
+    config, found = form_config()
+    if config is None or found:
+        return
+    try:
+        run_id = get_trainer().start(config, data_root(), runs_root(), token=_session_id())
+    except Exception as error:
+        st.session_state.start_problem = str(error)
+        return
+    st.session_state.start_problem = ""
+    show_run(run_id)
+
+
+def start_problem() -> str:
+    """Why the last Start did not start; "" when it did."""
+    return st.session_state.get("start_problem", "")
+
+
+def show_run(run_id: str) -> None:
+    """Make this the run that the page shows, in the address bar too."""
+    st.session_state.shown_run = run_id
+    st.query_params["run"] = run_id
+
+
+def shown_run() -> str | None:
+    """The run to show: the chosen one, else the one that trains, else the newest; None before the first."""
+    if chosen := st.session_state.get("shown_run"):
+        return chosen
+    if active := get_trainer().active():
+        return next(iter(active))
+    newest = list_runs(runs_root(), limit=1)
+    return newest[0].run_id if newest else None
+
+
+def choose_shown_run(key: str) -> None:
+    """Show the run that a widget names."""
+    if run_id := st.session_state.get(key):
+        show_run(run_id)
+
+
+def run_info(run_id: str) -> RunInfo:
+    """The state of a run. Raises RunError."""
+    return read_info(run_folder(runs_root(), run_id))
+
+
+def estimate(config: TrainConfig) -> tuple[int, float | None, str]:
+    """What a run with these settings would be: (parameters, images/s measured here or None, what hindered it in words).
+
+    Needs torch; call it when `is_warm`. The trial takes under a second and is kept; while a run trains it is left out.
+    """
+    from core.models import parameter_count
+    from core.preflight import measure_rate
+
+    parameters = parameter_count(config)
+    if get_trainer().active():
+        return parameters, None, ""
+    speed = replace(TrainConfig(), **{name: getattr(config, name) for name in _SPEED_FIELDS})
+    try:
+        return parameters, measure_rate(speed), ""
+    except CoreError as error:
+        return parameters, None, f" · {error}"
+
+
+# What the time of a step depends on.
+_SPEED_FIELDS = ("model", "batch_size", "dropout", "optimizer", "device", "precision", "threads", "deterministic",
+                 "detect_anomaly", "gradient_clip")  # fmt: skip
+
+
+# --- live charts -------------------------------------------------------------------------------------------------------
+
+
+def keep_view() -> None:
+    """Fill the chart controls once a session."""
+    for key, value in (("view_axis", "step"), ("view_window", 25), ("view_log", False)):
+        st.session_state.setdefault(key, value)
+
+
+def charts_view() -> View:
+    """How this session wants to see runs."""
+    return View(
+        axis=st.session_state.get("view_axis") or "step",
+        window=st.session_state.get("view_window", 25),
+        log=st.session_state.get("view_log", False),
+    )
+
+
+def charts_sent(key: str) -> Sent | None:
+    """What this session's browser has of the charts; None when everything must be sent."""
+    return st.session_state.get(f"sent_{key}")
+
+
+def remember_charts_sent(key: str, sent: Sent | None) -> None:
+    """Note what the browser has after this refresh."""
+    st.session_state[f"sent_{key}"] = sent
+
+
+def charts_failed(key: str) -> bool:
+    """True when this browser could not load plotly.js."""
+    return st.session_state.get(f"failed_{key}", False)
+
+
+def remember_charts_failed(key: str) -> None:
+    """Draw plain charts from now on."""
+    st.session_state[f"failed_{key}"] = True
+
+
+def page_was_drawn_anew(key: str) -> None:
+    """A whole page run: the browser may have lost the charts (another page, a reload), so they are sent whole once."""
+    remember_charts_sent(key, None)
+
+
+def seen_before(name: str, value: Any) -> bool:
+    """True when `value` was given for `name` at the last call of this session: for what should happen once a change."""
+    same = st.session_state.get(f"seen_{name}") == value
+    st.session_state[f"seen_{name}"] = value
+    return same
+
+
+# --- jobs --------------------------------------------------------------------------------------------------------------
+
+
+def start_download() -> None:
+    """Fetch what is missing or damaged of MNIST."""
+    from core.download import download_mnist
+
+    get_trainer().start_job(DOWNLOAD_JOB, lambda: download_mnist(data_root()))
+
+
+def use_mnist_if_just_downloaded() -> None:
+    """After a finished download: choose MNIST in the form, once."""
+    get_trainer().forget_job(DOWNLOAD_JOB)
+    st.session_state[form_key("dataset")] = "mnist"
+
+
+def start_check() -> None:
+    """Look at the installation."""
+    get_trainer().start_job(CHECK_JOB, check)
+
+
+def warm_up() -> None:
+    """Import torch in the background once a process, so that the first page does not wait for it.
+
+    Then everything imported is taken out of the garbage collector's sight: with torch a collection takes 0.2 s, in
+    which no thread runs, training included.
+    """
+
+    def steps() -> Any:
+        yield Progress(0, 0, "Importing PyTorch")
+        import core.recorded_run  # noqa: F401
+
+        gc.collect()
+        gc.freeze()
+
+    if get_trainer().job(WARM_UP_JOB) is None:
+        get_trainer().start_job(WARM_UP_JOB, steps)
+
+
+def is_warm() -> bool:
+    """True once torch is imported."""
+    job = get_trainer().job(WARM_UP_JOB)
+    return job is not None and not job.status.is_active
+
+
+def _session_id() -> str:
+    context = st.runtime.scriptrunner.get_script_run_ctx()
+    return context.session_id if context else "none"

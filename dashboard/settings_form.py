@@ -1,0 +1,52 @@
+"""The settings of the run to come: one widget a field, made from core.config, each with its problem beside it."""
+
+import streamlit as st
+
+from core.config import GROUPS, TrainConfig, field_kind, settings
+from dashboard import session, theme
+from dashboard.charts import schedule_figure
+
+
+def settings_form(found: dict[str, str], config: TrainConfig | None) -> None:
+    """Draw the form. `found`: problems by field; `config`: the settings when they are usable, for the preview."""
+    grouped = {group: [name for name, one in settings().items() if one.group == group] for group in GROUPS}
+    for name in grouped.pop("Main"):
+        _field(name, found)
+    for group, names in grouped.items():
+        wrong = sum(name in found for name in names)
+        changed = config is not None and any(name in config.changed() for name in names)
+        mark = f" :red[({wrong} to mend)]" if wrong else " :gray[(changed)]" if changed else ""
+        with st.expander(f"{group}{mark}", expanded=bool(wrong)):
+            for name in names:
+                _field(name, found)
+                if name == "schedule" and config is not None:
+                    st.caption("Learning rate over the run" + _plateau_note(config))
+                    st.plotly_chart(schedule_figure(config), key="schedule_preview", config={"displayModeBar": False},
+                                    alt="Preview of the learning rate over the steps of the run")  # fmt: skip
+
+
+def _plateau_note(config: TrainConfig) -> str:
+    return ", before any drop: those depend on the validation loss" if config.schedule == "plateau" else ""
+
+
+def _field(name: str, found: dict[str, str]) -> None:
+    setting, key = settings()[name], session.form_key(name)
+    kind = field_kind(name)
+    if setting.choices:
+        st.selectbox(setting.label, setting.choices, key=key, help=setting.help, persist_state="session",
+                     format_func=lambda value: theme.CHOICE_WORDS.get(value, value))  # fmt: skip
+    elif kind is bool:
+        st.toggle(setting.label, key=key, help=setting.help, persist_state="session")
+    elif kind is int:
+        low, high = int(setting.low or 0), int(setting.high or 2**31)
+        st.number_input(f"{setting.label}", low, high, step=1, key=key, help=f"{setting.help} {low:,} to {high:,}.",
+                        placeholder=setting.empty, persist_state="session")  # fmt: skip
+    else:
+        st.text_input(setting.label, key=key, help=setting.help, placeholder=setting.empty, persist_state="session")
+    if name in found:
+        st.caption(f":red[:material/error: {setting.label}: {_safe(found[name])}]")
+
+
+def _safe(text: str) -> str:
+    """Words with what a person typed in them, so that Markdown leaves them alone."""
+    return "".join(f"\\{character}" if character in "\\`*_{}[]()<>#+!|$~:" else character for character in text)

@@ -1,0 +1,57 @@
+"""Environment: is the installation sound, and what does it compute with?"""
+
+import streamlit as st
+
+from core.preflight import CheckLine, Verdict, as_text
+from core.trainer import get_trainer
+from dashboard import session
+
+_MARKS = {
+    Verdict.OK: ":green[:material/check_circle:] ok",
+    Verdict.NOTE: ":orange[:material/info:] note",
+    Verdict.FAIL: ":red[:material/error:] mend",
+}
+
+
+def page() -> None:
+    """The whole page."""
+    st.title("Environment", anchor=False)
+    st.caption("Looks at this installation, then multiplies two matrices on each device and checks the result against "
+               "float64 on the CPU. In a terminal: `python -m core check`.")  # fmt: skip
+    job = get_trainer().job(session.CHECK_JOB)
+    if job is None:
+        session.start_check()
+    running = job is None or job.status.is_active
+    st.button("Check again", on_click=session.start_check, icon=":material/refresh:", disabled=running, type="primary")
+    st.fragment(_findings, run_every=0.5 if running else 30.0)(running)
+
+
+def _findings(was_running: bool) -> None:
+    job = get_trainer().job(session.CHECK_JOB)
+    if job is None:
+        return
+    if was_running != job.status.is_active:
+        st.rerun()
+    lines = [line for line in job.results if isinstance(line, CheckLine) or hasattr(line, "verdict")]
+    st.caption("Looking …" if was_running else _summary(lines))
+    for line in lines:
+        with st.container(border=True):
+            mark, name, found = st.columns([1, 3, 9], vertical_alignment="center")
+            mark.markdown(_MARKS[Verdict(line.verdict)])
+            name.markdown(f"**{line.name}**")
+            found.text(line.found)
+            if line.advice:
+                found.caption(line.advice)
+    if job.reason:
+        st.error(job.reason)
+    if not was_running:
+        st.markdown("**As text, for a bug report**")
+        st.code(as_text(lines), language=None)
+
+
+def _summary(lines: list[CheckLine]) -> str:
+    failed = [line.name for line in lines if line.verdict == Verdict.FAIL]
+    return f"To mend: {', '.join(failed)}." if failed else "Everything that training needs works."
+
+
+page()

@@ -1,0 +1,163 @@
+"""Train: choose settings, start, watch."""
+
+import streamlit as st
+
+from core.config import PRESETS, TrainConfig, preset_of
+from core.data import data_root, missing_files
+from core.errors import CoreError, RunError
+from core.events import RunStatus
+from core.run_store import RunSnapshot, list_runs, runs_root
+from core.trainer import get_trainer
+from dashboard import session, theme
+from dashboard.run_panel import CHART_KEY, empty_panel, run_label, run_panel
+from dashboard.settings_form import settings_form
+
+FAST, SLOW = 1.0, 5.0  # seconds between refreshes: while something changes, and as a heartbeat
+
+
+def page() -> None:
+    """The whole page."""
+    session.page_was_drawn_anew(CHART_KEY)
+    _use_download_once_done()
+    config, found = session.form_config()
+    with st.sidebar:
+        st.subheader("Settings", anchor=False)
+        settings_form(found, config)
+        if config is not None:
+            with st.expander("Link to these settings"):
+                st.code(session.settings_link(config), language=None, wrap_lines=True)
+    st.title("Train a digit classifier", anchor=False)
+    _presets(config)
+    _start_row(config, found)
+    _data_note()
+    live()
+
+
+def _presets(config: TrainConfig | None) -> None:
+    current = preset_of(config) if config is not None else None
+    session.set_widget("preset", current)
+    st.pills("Preset", list(PRESETS), key="preset", on_change=session.choose_preset, args=("preset",),
+             format_func=lambda name: (":material/warning: " if PRESETS[name].instructive else "") + PRESETS[name].title)  # fmt: skip
+    st.caption(PRESETS[current].reason if current else "Your own settings. A preset above replaces them.")
+
+
+def _start_row(config: TrainConfig | None, found: dict[str, str]) -> None:
+    busy = bool(get_trainer().active())
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.button("Add to the queue" if busy else "Start training", type="primary", icon=":material/play_arrow:",
+                  key="start", on_click=session.start_run, disabled=config is None)  # fmt: skip
+        if config is not None:
+            _estimate(config)
+    for field, problem in session.link_problems().items():
+        st.warning(f"The link's `{field}` was left out: {problem}")
+    if found:
+        st.error(f"Not yet: {len(found)} setting{'s' if len(found) > 1 else ''} to mend on the left ("
+                 + ", ".join(found) + ").")  # fmt: skip
+    if problem := session.start_problem():
+        st.error(problem)
+
+
+def _estimate(config: TrainConfig) -> None:
+    if not session.is_warm():
+        st.fragment(_wait_until_warm, run_every=0.5)()
+        return
+    parameters, rate, problem = session.estimate(config)
+    words = f"{theme.MODEL_WORDS[config.model]}, {parameters:,} parameters · {config.total_steps():,} steps"
+    if rate:
+        seconds = config.split_sizes()[0] * config.epochs / rate
+        words += f" · about {theme.duration_words(seconds)} at {rate:,.0f} images/s, measured here"
+    st.caption(f"{words}{problem}", width="content")
+
+
+def _wait_until_warm() -> None:
+    if session.is_warm():
+        st.rerun()
+    st.caption("PyTorch is being imported …", width="content")
+
+
+def _data_note() -> None:
+    """What there is of MNIST, and how to get the rest."""
+    job = get_trainer().job(session.DOWNLOAD_JOB)
+    running = job is not None and job.status.is_active
+    if running:
+        st.fragment(_download_progress, run_every=0.5)()
+        return
+    if not missing_files(data_root()) and (job is None or job.status != RunStatus.FAILED):
+        return
+    with st.container(border=True):
+        if job is not None and job.status == RunStatus.FAILED:
+            st.markdown(f":material/cloud_off: {job.reason}")
+        elif job is not None and job.status == RunStatus.STOPPED:
+            st.markdown("The download was cancelled.")
+        else:
+            st.markdown("**MNIST is not on this machine.** Training uses the sample: 5,000 real MNIST digits that came with "
+                        "the installation. Expect about 96 % instead of 99 %.")  # fmt: skip
+        st.button("Download MNIST (11 MB)" if job is None else "Try the download again", on_click=session.start_download,
+                  icon=":material/download:", key="download")  # fmt: skip
+
+
+def _download_progress() -> None:
+    job = get_trainer().job(session.DOWNLOAD_JOB)
+    if job is None or not job.status.is_active:
+        st.rerun()
+    progress = job.progress
+    share = min(1.0, progress.done / progress.total) if progress.total else 0.0
+    st.progress(share, text=f"Downloading MNIST: {progress.message} {progress.done / 2**20:.1f} MiB")
+    st.button("Cancel", on_click=get_trainer().cancel_job, args=(session.DOWNLOAD_JOB,), key="cancel_download")
+
+
+def _use_download_once_done() -> None:
+    job = get_trainer().job(session.DOWNLOAD_JOB)
+    if job is not None and job.status == RunStatus.FINISHED:
+        session.use_mnist_if_just_downloaded()
+        st.toast("MNIST is here and verified.")
+
+
+@st.fragment(key="live")
+def live() -> None:
+    """Refreshes quickly while the shown run can change, and slowly otherwise. The structure is the same in both."""
+    polling = _shown_is_active()
+    st.fragment(_panel, run_every=FAST if polling else SLOW)(polling)
+
+
+def _panel(polling: bool) -> None:
+    if _shown_is_active() != polling:
+        st.rerun()  # registers the other interval
+    _run_list()
+    snapshot = _shown_snapshot()
+    if snapshot is not None:
+        run_panel(snapshot)
+
+
+def _run_list() -> None:
+    runs = list_runs(runs_root(), limit=30)
+    labels = {info.run_id: run_label(info) for info in runs}
+    shown = session.shown_run()
+    if not labels:
+        return
+    session.set_widget("run_choice", shown if shown in labels else None)
+    st.selectbox("Run shown", list(labels), format_func=lambda run_id: labels[run_id], key="run_choice",
+                 on_change=session.choose_shown_run, args=("run_choice",))  # fmt: skip
+
+
+def _shown_snapshot() -> RunSnapshot | None:
+    run_id = session.shown_run()
+    if run_id is None:
+        empty_panel()
+        return None
+    try:
+        return get_trainer().read(runs_root(), run_id)
+    except RunError as error:
+        st.warning(str(error))
+        return None
+
+
+def _shown_is_active() -> bool:
+    run_id = session.shown_run()
+    try:
+        return run_id is not None and session.run_info(run_id).status.is_active
+    except CoreError:
+        return False
+
+
+page()
