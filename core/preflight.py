@@ -20,6 +20,7 @@ from core.hardware import choose_device, choose_threads, cpu_computes_bfloat16, 
 
 _GIB = 2**30
 _MATRIX = 1024
+_TRIALS, _TRIAL_SECONDS = 4, 0.15
 TESTED_PYTHON = ((3, 11), (3, 11))
 
 
@@ -95,23 +96,26 @@ def measure_rate(config: TrainConfig) -> float:
     import torch
 
     from core.hardware import numerics
-    from core.train_loop import _update, new_state, take_pending
+    from core.train_loop import new_state, take_pending, update
 
     batch = min(config.batch_size, 256)
     trial = replace(config, batch_size=batch, accumulation_steps=1, epochs=1000)
     state = new_state(trial, shared=True)
     keep_freed_memory()
+    fastest = 0.0
     with numerics(state.threads, deterministic=config.deterministic):
-        images = torch.randn(batch, 1, 28, 28, device=state.device)
+        images = torch.randn(batch, 1, 28, 28, generator=torch.Generator().manual_seed(0)).to(state.device)
         labels = torch.arange(batch, device=state.device) % 10
-        _update(state, [(images, labels)])  # the first one pays for set-up
+        update(state, [(images, labels)])  # the first one pays for set-up
         take_pending(state)
-        began, steps = perf_counter(), 0
-        while steps < 20 and perf_counter() - began < 0.3:
-            _update(state, [(images, labels)])
-            steps += 1
-        take_pending(state)
-    return steps * batch / (perf_counter() - began)
+        for _ in range(_TRIALS):  # the best of several: other work on the machine only ever slows one down
+            began, steps = perf_counter(), 0
+            while steps < 20 and perf_counter() - began < _TRIAL_SECONDS:
+                update(state, [(images, labels)])
+                steps += 1
+            take_pending(state)
+            fastest = max(fastest, steps * batch / (perf_counter() - began))
+    return fastest
 
 
 def _python_line() -> CheckLine:

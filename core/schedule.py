@@ -28,7 +28,7 @@ def schedule_factor(config: TrainConfig, step: int) -> float:
         rise = config.warmup_steps or max(1, round(ONE_CYCLE_RISE * total))
         if step < rise:
             return ONE_CYCLE_START + (1 - ONE_CYCLE_START) * (step + 1) / rise
-        return max(0.0, (total - step) / max(1, total - rise))
+        return max(0.0, (total - step) / max(1, total - rise + 1))
     warmup = min(1.0, (step + 1) / config.warmup_steps) if config.warmup_steps else 1.0
     if config.schedule == "cosine":
         past = max(0, step - config.warmup_steps)

@@ -2,7 +2,7 @@
 
     zero_grad -> forward -> loss -> backward -> (clip) -> step
 
-Read `train` first; `_update` is one optimizer update.
+Read `train` first; `update` is one optimizer update.
 """
 
 import contextlib
@@ -111,7 +111,7 @@ def train(state: TrainState, batches: Batches, validation: Digits, test: Digits)
         state.model.train()
         source = batches.epoch(state.epoch, state.batch)
         while group := _next_group(state, source):
-            _update(state, group)
+            update(state, group)
             yield StepDone()
             if perf_counter() - state.pending_since >= REPORT_SECONDS and (report := take_pending(state)):
                 yield report
@@ -135,8 +135,8 @@ def _next_group(state: TrainState, source: Iterator[Batch]) -> list[Batch]:
     return group
 
 
-def _update(state: TrainState, group: list[Batch]) -> None:
-    """One optimizer update from the batches of one group."""
+def update(state: TrainState, group: list[Batch]) -> None:
+    """One optimizer update from the batches of one group. Raises TrainingError when it would spoil the weights."""
     config, model, optimizer = state.config, state.model, state.optimizer
     samples = sum(len(labels) for _, labels in group)
     loss_sum = torch.zeros((), device=state.device)

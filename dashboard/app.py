@@ -12,7 +12,7 @@ import streamlit as st  # noqa: E402
 
 from dashboard import session, theme  # noqa: E402
 
-st.set_page_config(page_title="Digit Lab", page_icon=":material/draw:", layout="wide")
+st.set_page_config(page_title="Digit Lab", page_icon="🔢", layout="wide")
 st.html(theme.PAGE_STYLE)
 session.begin()
 chosen = st.navigation(

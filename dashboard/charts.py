@@ -59,7 +59,7 @@ class Chart:
     note: str = ""
     alt: str = ""
     y_format: str = ""
-    y_range: tuple[float, float] | None = None
+    from_zero: bool = False
 
 
 @dataclass(frozen=True)
@@ -259,10 +259,10 @@ def _memory_chart(snapshot: RunSnapshot, axis: _Axis, first: int) -> Chart:
             line("reserved", name="reserved", color=theme.GPU_MEMORY, dash="dash"),
             line("peak", name="peak", color=theme.GPU_MEMORY, dash="dot"),
         ]
-        return Chart("memory", f"GPU memory (card: {total / 2**30:.1f} GiB)", "MiB", lines, axis.title,
+        return Chart("memory", f"GPU memory (card: {total / 2**30:.1f} GiB)", "MiB", lines, axis.title, from_zero=True,
                      alt="GPU memory by tensors, by the allocator, and the peak")  # fmt: skip
     lines = [line("resident", name="this process", color=theme.GPU_MEMORY)]
-    return Chart("memory", "Memory of the process (no GPU here)", "MiB", lines, axis.title,
+    return Chart("memory", "Memory of the process (no GPU here)", "MiB", lines, axis.title, from_zero=True,
                  alt="Resident memory of the training process; there is no GPU")  # fmt: skip
 
 
@@ -281,7 +281,8 @@ def figure(chart: Chart) -> go.Figure:
         legend={"orientation": "h", "y": -0.25}, uirevision=chart.id,
     )  # fmt: skip
     drawn.update_xaxes(title_text=chart.x_title)
-    drawn.update_yaxes(title_text=chart.y_title, type="log" if chart.log else "linear", tickformat=chart.y_format or None)
+    drawn.update_yaxes(title_text=chart.y_title, type="log" if chart.log else "linear",
+                       rangemode="tozero" if chart.from_zero else "normal", tickformat=chart.y_format or None)
     return drawn
 
 
@@ -297,15 +298,19 @@ def standalone_html(snapshot: RunSnapshot, view: View) -> str:
             f"<h1>{title}</h1>{''.join(parts)}</body></html>")  # fmt: skip
 
 
-def confusion_figure(evaluation: Evaluation) -> go.Figure:
-    """Ten rows (what it is) by ten columns (what the model said); the diagonal is right and left uncoloured."""
+def confusion_figure(evaluation: Evaluation, text_color: str) -> go.Figure:
+    """Ten rows (what it is) by ten columns (what the model said); the diagonal is right and left uncoloured.
+
+    Args:
+        text_color: readable on the page's background; the cells are nearly transparent.
+    """
     counts = np.array(evaluation.confusion)
     wrong = counts.copy()
     np.fill_diagonal(wrong, 0)
     digits = [str(digit) for digit in range(10)]
     drawn = go.Figure(go.Heatmap(
-        z=wrong, x=digits, y=digits, text=counts, texttemplate="%{text}", showscale=False, xgap=1, ygap=1,
-        colorscale=[[0, "rgba(224,138,0,0)"], [1, "rgba(224,138,0,0.95)"]],
+        z=wrong, x=digits, y=digits, text=counts, texttemplate="%{text}", textfont={"color": text_color}, showscale=False, xgap=1, ygap=1,
+        colorscale=[[0, "rgba(224,138,0,0)"], [1, "rgba(224,138,0,0.8)"]],
         hovertemplate="%{text} times a %{y} was called %{x}<extra></extra>",
     ))  # fmt: skip
     drawn.update_layout(height=380, margin={"l": 40, "r": 10, "t": 10, "b": 40}, font={"size": 11})

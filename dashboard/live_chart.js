@@ -49,11 +49,11 @@ function faded(color, share) {
 function draw(live, chart, element) {
   const { text, font } = colors(live.host);
   const grid = faded(text, 0.14), y = { title: { text: chart.y_title, standoff: 6 }, gridcolor: grid, zerolinecolor: grid,
-    type: chart.log ? "log" : "linear", automargin: true };
+    type: chart.log ? "log" : "linear", rangemode: chart.from_zero ? "tozero" : "normal", automargin: true };
   if (chart.y_format) y.tickformat = chart.y_format;
   const traces = chart.lines.map((line) => {
     const points = live.points.get(chart.id + "/" + line.name);
-    return { type: "scatter", uid: line.name, name: line.name, x: points.x.slice(), y: points.y.slice(), mode: line.mode,
+    return { type: "scatter", uid: line.name.replace(/\W/g, ""), name: line.name, x: points.x.slice(), y: points.y.slice(), mode: line.mode,
       line: { color: line.color, dash: line.dash, width: line.width },
       marker: { color: line.color, symbol: line.symbol, size: line.mode === "markers" ? 10 : 6 },
       hovertemplate: line.hover };
@@ -115,11 +115,22 @@ function start(host) {
   }, { rootMargin: "200px" });
   live.onVisible = () => drawVisible(live);
   document.addEventListener("visibilitychange", live.onVisible);
-  // A change of theme changes the text colour and sends no message.
-  live.themeTimer = setInterval(() => {
-    if (live.charts.length && colors(host).text !== live.drawnText) { live.version += 1; drawVisible(live); }
+  live.timer = setInterval(() => {
+    if (!host.isConnected) end(live);
+    // A change of theme changes the text colour and sends no message.
+    else if (live.charts.length && colors(host).text !== live.drawnText) { live.version += 1; drawVisible(live); }
   }, 500);
   return live;
+}
+
+// Not given to Streamlit as a clean-up function: 1.67 calls that one also when a second message overtakes the first.
+function end(live) {
+  clearInterval(live.timer);
+  live.observer.disconnect();
+  document.removeEventListener("visibilitychange", live.onVisible);
+  if (window.Plotly) for (const figure of live.figures.values()) window.Plotly.purge(figure.plot);
+  live.host.replaceChildren();
+  live.host.digitLab = undefined;
 }
 
 export default function ({ data, parentElement, setTriggerValue, setStateValue }) {
@@ -137,12 +148,4 @@ export default function ({ data, parentElement, setTriggerValue, setStateValue }
     }
   }
   loadPlotly(data.plotly).then(() => drawVisible(live), () => setStateValue("failed", true));
-  return () => {
-    clearInterval(live.themeTimer);
-    live.observer.disconnect();
-    document.removeEventListener("visibilitychange", live.onVisible);
-    if (window.Plotly) for (const figure of live.figures.values()) window.Plotly.purge(figure.plot);
-    host.replaceChildren();
-    host.digitLab = undefined;
-  };
 }

@@ -60,7 +60,7 @@ def _progress(snapshot: RunSnapshot) -> None:
         "training more than it helps. Set CPU threads in the settings to choose otherwise.",
     )
     for note in (*(started.notes if started else ()), *snapshot.damage):
-        st.caption(f":material/info: {note}")
+        st.caption(f":material/info: {theme.plain(note)}")
 
 
 def _time_left(snapshot: RunSnapshot) -> str:
@@ -95,7 +95,7 @@ def _ending(snapshot: RunSnapshot) -> None:
     """How the run ended, in the words it deserves, and what one can do now."""
     info = snapshot.info
     if info.status == RunStatus.FAILED:
-        st.error(info.reason, icon=":material/error:")
+        st.error(theme.plain(info.reason), icon=":material/error:")
         if info.failure == "DataError":
             st.button("Download the missing or damaged files", on_click=session.start_download, icon=":material/download:")
         if info.details:
@@ -159,7 +159,7 @@ def _evaluation(snapshot: RunSnapshot) -> None:
     left, right = st.columns(2)
     with left:
         st.markdown("**Confusion matrix**: rows are the digits, columns the answers")
-        st.plotly_chart(charts.confusion_figure(evaluation), key="confusion", config={"displayModeBar": False},
+        st.plotly_chart(charts.confusion_figure(evaluation, session.text_color()), key="confusion", config={"displayModeBar": False},
                         alt="Confusion matrix of the ten digits")  # fmt: skip
     with right:
         st.markdown("**Accuracy of each digit**")

@@ -44,9 +44,4 @@ def _field(name: str, found: dict[str, str]) -> None:
     else:
         st.text_input(setting.label, key=key, help=setting.help, placeholder=setting.empty, persist_state="session")
     if name in found:
-        st.caption(f":red[:material/error: {setting.label}: {_safe(found[name])}]")
-
-
-def _safe(text: str) -> str:
-    """Words with what a person typed in them, so that Markdown leaves them alone."""
-    return "".join(f"\\{character}" if character in "\\`*_{}[]()<>#+!|$~:" else character for character in text)
+        st.caption(f":red[:material/error: {setting.label}: {theme.plain(found[name])}]")

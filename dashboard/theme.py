@@ -12,6 +12,7 @@ PARENT_RUN = "#8a8f98"
 GPU_MEMORY = "#b565c2"
 RAW = "rgba(58, 143, 208, 0.45)"
 PROBLEM = "#d1495b"
+LIGHT_TEXT, DARK_TEXT = "#31333f", "#fafafa"
 
 # Streamlit leaves 6 rem above a page and sets titles at 2.75 rem: the curves would begin below the fold.
 PAGE_STYLE = """<style>
@@ -64,3 +65,8 @@ def duration_words(seconds: float) -> str:
     if seconds < 3600:
         return f"{seconds // 60} min {seconds % 60:02d} s"
     return f"{seconds // 3600} h {seconds % 3600 // 60:02d} min"
+
+
+def plain(text: str) -> str:
+    """Words that may hold what a person typed, so that Markdown shows them as they are."""
+    return "".join(f"\\{character}" if character in "\\`*_{}[]()<>#+!|$~:" else character for character in text)

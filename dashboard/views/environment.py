@@ -4,7 +4,7 @@ import streamlit as st
 
 from core.preflight import CheckLine, Verdict, as_text
 from core.trainer import get_trainer
-from dashboard import session
+from dashboard import session, theme
 
 _MARKS = {
     Verdict.OK: ":green[:material/check_circle:] ok",
@@ -34,19 +34,20 @@ def _findings(was_running: bool) -> None:
         st.rerun()
     lines = [line for line in job.results if isinstance(line, CheckLine) or hasattr(line, "verdict")]
     st.caption("Looking …" if was_running else _summary(lines))
-    for line in lines:
-        with st.container(border=True):
-            mark, name, found = st.columns([1, 3, 9], vertical_alignment="center")
-            mark.markdown(_MARKS[Verdict(line.verdict)])
-            name.markdown(f"**{line.name}**")
-            found.text(line.found)
-            if line.advice:
-                found.caption(line.advice)
+    st.markdown(_table(lines))
     if job.reason:
         st.error(job.reason)
     if not was_running:
         st.markdown("**As text, for a bug report**")
         st.code(as_text(lines), language=None)
+
+
+def _table(lines: list[CheckLine]) -> str:
+    rows = ["| | What | Found |", "|:--|:--|:--|"]
+    for line in lines:
+        advice = f" → *{theme.plain(line.advice)}*" if line.advice else ""
+        rows.append(f"| {_MARKS[Verdict(line.verdict)]} | **{line.name}** | {theme.plain(line.found)}{advice} |")
+    return "\n".join(rows)
 
 
 def _summary(lines: list[CheckLine]) -> str:

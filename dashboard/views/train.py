@@ -49,12 +49,12 @@ def _start_row(config: TrainConfig | None, found: dict[str, str]) -> None:
         if config is not None:
             _estimate(config)
     for field, problem in session.link_problems().items():
-        st.warning(f"The link's `{field}` was left out: {problem}")
+        st.warning(f"The link's setting {theme.plain(field)} was left out: {theme.plain(problem)}")
     if found:
         st.error(f"Not yet: {len(found)} setting{'s' if len(found) > 1 else ''} to mend on the left ("
                  + ", ".join(found) + ").")  # fmt: skip
     if problem := session.start_problem():
-        st.error(problem)
+        st.error(theme.plain(problem))
 
 
 def _estimate(config: TrainConfig) -> None:
@@ -86,7 +86,7 @@ def _data_note() -> None:
         return
     with st.container(border=True):
         if job is not None and job.status == RunStatus.FAILED:
-            st.markdown(f":material/cloud_off: {job.reason}")
+            st.markdown(f":material/cloud_off: {theme.plain(job.reason)}")
         elif job is not None and job.status == RunStatus.STOPPED:
             st.markdown("The download was cancelled.")
         else:
@@ -137,7 +137,7 @@ def _run_list() -> None:
         return
     session.set_widget("run_choice", shown if shown in labels else None)
     st.selectbox("Run shown", list(labels), format_func=lambda run_id: labels[run_id], key="run_choice",
-                 on_change=session.choose_shown_run, args=("run_choice",))  # fmt: skip
+                 width=420, on_change=session.choose_shown_run, args=("run_choice",))  # fmt: skip
 
 
 def _shown_snapshot() -> RunSnapshot | None:
@@ -148,7 +148,7 @@ def _shown_snapshot() -> RunSnapshot | None:
     try:
         return get_trainer().read(runs_root(), run_id)
     except RunError as error:
-        st.warning(str(error))
+        st.warning(theme.plain(str(error)))
         return None
 
 

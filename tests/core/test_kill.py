@@ -1,0 +1,62 @@
+"""Invariant 6: kill -9 at any moment loses at most the last second of metrics and no finished checkpoint."""
+
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from core.checkpoints import load_weights
+from core.events import RunStatus
+from core.run_store import RunReader, list_runs
+from tests.conftest import wait_for
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def train_in_a_process(runs: Path) -> "subprocess.Popen[bytes]":
+    settings = {"dataset": "mnist_sample", "epochs": 500, "train_size": 640, "model": "mlp", "threads": 1, "validation_size": 100}
+    changes = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
+    command = [sys.executable, "-m", "core", "train", *changes, "--runs", str(runs), "--json"]
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
+@pytest.mark.parametrize("trial", range(3))
+def test_kill_dash_nine_loses_at_most_a_second_and_no_checkpoint(runs, trial):
+    process = train_in_a_process(runs)
+    try:
+        run = wait_for(lambda: next((one for one in list_runs(runs) if one.status == RunStatus.RUNNING), None))
+        reader = RunReader(runs / run.run_id)
+        wait_for(lambda: reader.read().validations)
+        until = time.monotonic() + random.Random(trial).uniform(0, 1.0)
+        before = wait_for(lambda: (now := reader.read()) and time.monotonic() > until and now)
+    finally:
+        process.send_signal(signal.SIGKILL)
+        killed_at = time.time()
+        process.wait()
+    after = reader.read()
+    assert after.info.status == RunStatus.INTERRUPTED
+    assert after.step >= before.step
+    assert len(after.validations) >= len(before.validations)
+    assert after.damage == ()
+    assert after.steps.column("step").tolist() == list(range(1, after.step + 1))
+    assert killed_at - (runs / run.run_id / "steps.bin").stat().st_mtime < 1
+    # Weights are saved before their validation is noted, so they may be one validation ahead.
+    noted = [one.step for one in after.validations]
+    assert load_weights(runs / run.run_id / "best.pt")["step"] in [*noted, noted[-1] + after.config.steps_per_epoch()]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs SIGINT")
+def test_ctrl_c_stops_after_the_step_and_saves(runs):
+    process = train_in_a_process(runs)
+    run = wait_for(lambda: next((one for one in list_runs(runs) if one.status == RunStatus.RUNNING), None))
+    wait_for(lambda: RunReader(runs / run.run_id).read().step > 5)
+    process.send_signal(signal.SIGINT)
+    process.wait(20)
+    snapshot = RunReader(runs / run.run_id).read()
+    assert snapshot.info.status == RunStatus.STOPPED
+    assert load_weights(runs / run.run_id / "last.pt")["step"] == snapshot.step

@@ -1,0 +1,164 @@
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.errors import RunError
+from core.events import REPORT_DTYPE, STEP_DTYPE, Evaluation, Mistake, RunStarted, RunStatus, StepsEnded, StoppedEarly
+from core.events import Tested as WasTested
+from core.events import Validated
+from core.run_store import RunReader, RunWriter, is_held, list_runs, read_info, run_folder
+from tests.conftest import SAMPLE
+
+SCORE = Evaluation(0.1, 0.97, ((5, 1), (0, 4)), (Mistake(3, 4, 9, 0.99, bytes(range(256)) * 3 + bytes(16)),), 0.2)
+
+
+def steps(first: int, count: int) -> StepsEnded:
+    rows = np.zeros(count, STEP_DTYPE)
+    rows["step"] = np.arange(first, first + count)
+    rows["seconds"] = rows["step"] * 0.01
+    rows["loss"], rows["images"] = 1.5, 64
+    report = np.zeros(1, REPORT_DTYPE)
+    report["step"], report["seconds"], report["duration"] = first + count - 1, rows["seconds"][-1], 0.1
+    return StepsEnded(rows, report)
+
+
+@pytest.fixture
+def writer(runs):
+    made = RunWriter(runs, SAMPLE, "tutorial")
+    yield made
+    made.close()
+
+
+EVENTS = (
+    RunStarted(50_186, 20, 10, "cpu", "A processor", "float32", 1, ("a note",)),
+    Validated(10, 1.0, SCORE, True),
+    StoppedEarly(20, "enough"),
+    WasTested(10, SCORE),
+)
+
+
+def test_what_is_written_is_read_back(writer):
+    reader = RunReader(writer.folder)
+    assert reader.read().info.status == RunStatus.QUEUED
+    for event in EVENTS:
+        writer.append(event)
+    writer.append(steps(1, 7))
+    writer.set_status(RunStatus.FINISHED)
+    snapshot = reader.read()
+    assert snapshot.config == SAMPLE
+    assert (snapshot.started, *snapshot.validations, snapshot.stopped_early, snapshot.tested) == EVENTS
+    assert snapshot.step == 7
+    assert snapshot.info.preset == "tutorial"
+    assert snapshot.images_per_second() == pytest.approx(6400, rel=1e-6)
+    assert snapshot.damage == ()
+
+
+def test_reading_goes_on_where_it_stopped(writer):
+    reader = RunReader(writer.folder)
+    for number in range(20):
+        writer.append(steps(1 + 5 * number, 5))
+        if number % 3 == 0:
+            assert reader.read().step == 5 * (number + 1)
+    assert reader.read().steps.column("step").tolist() == list(range(1, 101))
+
+
+@given(cut=st.integers(0, 3 * STEP_DTYPE.itemsize), text_cut=st.integers(0, 400))
+def test_a_torn_end_is_left_out_until_it_is_whole(tmp_path_factory, cut, text_cut):
+    runs = tmp_path_factory.mktemp("runs")
+    writer = RunWriter(runs, SAMPLE)
+    writer.append(steps(1, 3))
+    for event in EVENTS:
+        writer.append(event)
+    writer.close()
+    folder = writer.folder
+    files = {name: (folder / name).read_bytes() for name in ("steps.bin", "events.jsonl")}
+    (folder / "steps.bin").write_bytes(files["steps.bin"][:cut])
+    (folder / "events.jsonl").write_bytes(files["events.jsonl"][: -1 - text_cut])
+    reader = RunReader(folder)
+    assert reader.read().step == cut // STEP_DTYPE.itemsize
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+    snapshot = reader.read()
+    assert snapshot.step == 3
+    assert snapshot.tested == EVENTS[3]
+    assert snapshot.damage == ()
+
+
+@pytest.mark.parametrize("name", ["steps.bin", "reports.bin", "events.jsonl"])
+@pytest.mark.parametrize("damage", ["removed", "noise"])
+def test_damage_is_named_and_the_rest_is_read(writer, name, damage):
+    for event in (steps(1, 50), *EVENTS):
+        writer.append(event)
+    path = writer.folder / name
+    if damage == "removed":
+        path.unlink()
+    else:
+        path.write_bytes(np.random.default_rng(0).bytes(path.stat().st_size) + b"\n")
+    snapshot = RunReader(writer.folder).read()
+    if not (damage == "noise" and name == "reports.bin"):  # any bytes are some memory reading
+        assert any(name in words for words in snapshot.damage)
+    assert snapshot.config == SAMPLE
+    assert snapshot.step == (0 if name == "steps.bin" else 50)
+
+
+def test_a_run_that_nobody_holds_is_interrupted(runs):
+    writer = RunWriter(runs, SAMPLE)
+    writer.set_status(RunStatus.RUNNING)
+    assert is_held(writer.folder)
+    assert read_info(writer.folder).status == RunStatus.RUNNING
+    writer.close()
+    info = read_info(writer.folder)
+    assert info.status == RunStatus.INTERRUPTED
+    assert "killed" in info.reason
+    writer2 = RunWriter(runs, SAMPLE)
+    writer2.set_status(RunStatus.STOPPED)
+    writer2.close()
+    assert read_info(writer2.folder).status == RunStatus.STOPPED
+
+
+def test_runs_are_listed_newest_first_and_strangers_passed_over(runs):
+    made = []
+    for number in range(3):
+        writer = RunWriter(runs, dataclasses.replace(SAMPLE, seed=number))
+        writer.set_status(RunStatus.FINISHED)
+        writer.close()
+        made.append(writer.run_id)
+    (runs / "notes").mkdir()
+    (runs / "broken").mkdir()
+    (runs / "broken" / "status.json").write_text("{")
+    assert sorted(info.run_id for info in list_runs(runs)) == sorted(made)
+    assert len(list_runs(runs, limit=2)) == 2
+    assert list_runs(runs / "none") == []
+
+
+@given(st.text(max_size=80))
+def test_no_text_becomes_a_path_outside(tmp_path_factory, text):
+    root = tmp_path_factory.getbasetemp()
+    try:
+        folder = run_folder(root, text)
+    except RunError:
+        return
+    assert folder.parent == root
+    assert folder.resolve().is_relative_to(root.resolve())
+
+
+def test_unreadable_settings_are_told(writer):
+    (writer.folder / "config.json").write_text(json.dumps({"epochs": -1}))
+    with pytest.raises(RunError, match="epochs"):
+        RunReader(writer.folder).read()
+    (writer.folder / "config.json").unlink()
+    with pytest.raises(RunError, match="config.json"):
+        RunReader(writer.folder).read()
+    with pytest.raises(RunError, match="no run"):
+        read_info(writer.folder.parent / "gone")
+
+
+def test_a_folder_that_cannot_be_written_is_told(tmp_path):
+    blocked = tmp_path / "file"
+    blocked.write_text("x")
+    with pytest.raises(RunError, match="DIGIT_LAB_RUNS"):
+        RunWriter(blocked / "runs", SAMPLE)

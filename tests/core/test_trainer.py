@@ -1,0 +1,264 @@
+import dataclasses
+import threading
+from pathlib import Path
+
+import pytest
+import torch
+
+from core import recorded_run
+from core.checkpoints import load_weights
+from core.data import MNIST_FILES, raw_folder
+from core.errors import ConfigError, RunError
+from core.events import Progress, RunStatus
+from core.trainer import Trainer, get_trainer
+from tests.conftest import SAMPLE, wait_for, wait_for_status
+
+NONE = Path("no-data-needed")
+LONG = dataclasses.replace(SAMPLE, epochs=500)
+
+
+def weights_of(runs, run_id, name="last.pt"):
+    return load_weights(runs / run_id / name)["weights"]
+
+
+def same(first, second):
+    return all(torch.equal(first[name], second[name]) for name in first)
+
+
+def test_a_run_goes_from_queued_to_finished_and_leaves_its_folder(trainer, runs):
+    run_id = trainer.start(SAMPLE, NONE, runs)
+    snapshot = wait_for_status(trainer, runs, run_id, RunStatus.FINISHED)
+    assert snapshot.step == SAMPLE.total_steps()
+    assert snapshot.tested is not None
+    assert snapshot.info.test_accuracy == snapshot.tested.evaluation.accuracy
+    assert {path.name for path in (runs / run_id).iterdir()} >= {
+        "config.json", "environment.json", "status.json", "steps.bin", "reports.bin", "events.jsonl", "best.pt", "last.pt",
+    }  # fmt: skip
+    wait_for(lambda: not trainer.active())
+
+
+def test_pausing_looking_and_drawing_change_no_bit(trainer, runs):
+    """Invariant 1, through the thread: pauses, viewers, other tensor work, a second run in the queue."""
+    config = dataclasses.replace(SAMPLE, model="cnn_batchnorm", dropout=0.5, augment_shift=1)
+    quiet = trainer.start(config, NONE, runs)
+    wait_for_status(trainer, runs, quiet, RunStatus.FINISHED)
+
+    stop = threading.Event()
+
+    def disturb():
+        while not stop.is_set():
+            torch.manual_seed(1)
+            torch.nn.functional.dropout(torch.randn(64, 64), 0.5)
+            trainer.read(runs, busy)
+
+    busy = trainer.start(config, NONE, runs)
+    viewer = threading.Thread(target=disturb)
+    viewer.start()
+    trainer.start(dataclasses.replace(config, seed=9), NONE, runs)
+    for step in (3, 12):
+        wait_for(lambda step=step: trainer.read(runs, busy).step >= step or not trainer.active().get(busy))
+        trainer.pause(busy)
+        trainer.resume(busy)
+    wait_for_status(trainer, runs, busy, RunStatus.FINISHED)
+    stop.set()
+    viewer.join()
+    assert same(weights_of(runs, quiet), weights_of(runs, busy))
+
+
+def test_pause_stands_still_and_resume_goes_on(trainer, runs):
+    run_id = trainer.start(LONG, NONE, runs)
+    wait_for(lambda: trainer.read(runs, run_id).step > 5)
+    trainer.pause(run_id)
+    snapshot = wait_for_status(trainer, runs, run_id, RunStatus.PAUSED)
+    step = snapshot.step
+    assert step > 0
+    assert trainer.read(runs, run_id).step == step
+    seconds = float(snapshot.steps.column("seconds")[-1])
+    trainer.resume(run_id)
+    after = wait_for(lambda: (now := trainer.read(runs, run_id)).step > step and now)
+    gained = float(after.steps.column("seconds")[-1]) - seconds
+    assert gained < 30  # the pause itself is no training time
+    assert after.steps.column("step").tolist() == list(range(1, after.step + 1))
+    trainer.stop(run_id)
+    wait_for_status(trainer, runs, run_id, RunStatus.STOPPED)
+
+
+@pytest.mark.parametrize("moment", ["at once", "running", "paused"])
+def test_stop_works_at_any_moment(trainer, runs, moment):
+    run_id = trainer.start(LONG, NONE, runs)
+    if moment != "at once":
+        wait_for(lambda: trainer.read(runs, run_id).step > 3)
+    if moment == "paused":
+        trainer.pause(run_id)
+        wait_for_status(trainer, runs, run_id, RunStatus.PAUSED)
+    trainer.stop(run_id)
+    snapshot = wait_for_status(trainer, runs, run_id, RunStatus.STOPPED)
+    if moment != "at once":
+        # every step that was made is recorded, and the last weights are those after it
+        assert load_weights(runs / run_id / "last.pt")["step"] == snapshot.step
+    wait_for(lambda: not trainer.active())
+    again = trainer.start(SAMPLE, NONE, runs)
+    wait_for_status(trainer, runs, again, RunStatus.FINISHED)
+
+
+def test_one_run_at_a_time_the_others_wait_in_line(trainer, runs):
+    first = trainer.start(LONG, NONE, runs)
+    second = trainer.start(SAMPLE, NONE, runs)
+    third = trainer.start(dataclasses.replace(SAMPLE, seed=1), NONE, runs)
+    wait_for(lambda: trainer.read(runs, first).step > 0)
+    assert list(trainer.active()) == [first, second, third]
+    assert trainer.read(runs, second).info.status == RunStatus.QUEUED
+    trainer.stop(second)  # out of the middle of the line
+    trainer.stop(first)
+    wait_for_status(trainer, runs, third, RunStatus.FINISHED)
+    assert trainer.read(runs, second).info.status == RunStatus.STOPPED
+    assert trainer.read(runs, second).step == 0
+
+
+def test_a_double_click_is_one_run(trainer, runs):
+    first = trainer.start(LONG, NONE, runs, token="tab")
+    assert trainer.start(LONG, NONE, runs, token="tab") == first
+    assert trainer.start(LONG, NONE, runs, token="another tab") != first
+    for run_id in trainer.active():
+        trainer.stop(run_id)
+
+
+def test_the_queue_has_an_end(trainer, runs, monkeypatch):
+    monkeypatch.setattr("core.trainer.MAX_QUEUE", 2)
+    for seed in range(3):
+        trainer.start(dataclasses.replace(LONG, seed=seed), NONE, runs)
+    with pytest.raises(RunError, match="wait already"):
+        trainer.start(LONG, NONE, runs)
+    for run_id in trainer.active():
+        trainer.stop(run_id)
+
+
+def test_unusable_settings_start_nothing(trainer, runs):
+    with pytest.raises(ConfigError):
+        trainer.start(dataclasses.replace(SAMPLE, epochs=0), NONE, runs)
+    assert not trainer.active()
+    assert not runs.exists()
+
+
+def test_missing_data_fail_with_words_and_the_next_run_works(trainer, runs, tmp_path):
+    run_id = trainer.start(dataclasses.replace(SAMPLE, dataset="mnist"), tmp_path, runs)
+    info = wait_for_status(trainer, runs, run_id, RunStatus.FAILED).info
+    assert "MNIST is not in" in info.reason
+    assert info.failure == "DataError"
+    assert "Traceback" in info.details
+    again = trainer.start(SAMPLE, NONE, runs)
+    wait_for_status(trainer, runs, again, RunStatus.FINISHED)
+
+
+def test_damaged_data_are_named(trainer, runs, tmp_path):
+    raw_folder(tmp_path).mkdir(parents=True)
+    for file in MNIST_FILES:
+        (raw_folder(tmp_path) / file.name).write_bytes(b"")
+    run_id = trainer.start(dataclasses.replace(SAMPLE, dataset="mnist"), tmp_path, runs)
+    reason = wait_for_status(trainer, runs, run_id, RunStatus.FAILED).info.reason
+    assert all(file.name in reason for file in MNIST_FILES)
+
+
+def test_a_diverging_run_fails_with_its_last_steps_on_record(trainer, runs):
+    run_id = trainer.start(dataclasses.replace(SAMPLE, learning_rate=1e5, optimizer="sgd"), NONE, runs)
+    snapshot = wait_for_status(trainer, runs, run_id, RunStatus.FAILED)
+    assert "learning rate" in snapshot.info.reason
+    assert snapshot.steps.nonfinite_rows("loss") or snapshot.steps.nonfinite_rows("gradient_norm")
+    assert load_weights(runs / run_id / "last.pt")["step"] == snapshot.step - 1
+
+
+def test_after_running_out_of_memory_the_next_start_works(trainer, runs, monkeypatch):
+    real = recorded_run.train
+
+    def hungry(state, *rest):
+        for event in real(state, *rest):
+            yield event
+            if state.step == 3:
+                torch.empty(2**50)
+
+    monkeypatch.setattr(recorded_run, "train", hungry)
+    run_id = trainer.start(SAMPLE, NONE, runs)
+    info = wait_for_status(trainer, runs, run_id, RunStatus.FAILED).info
+    assert "Memory ran out" in info.reason
+    assert "half the batch size" in info.reason
+    monkeypatch.setattr(recorded_run, "train", real)
+    again = trainer.start(SAMPLE, NONE, runs)
+    wait_for_status(trainer, runs, again, RunStatus.FINISHED)
+
+
+def test_an_unexpected_error_reaches_the_folder(trainer, runs, monkeypatch):
+    def broken(*_):
+        raise ZeroDivisionError("a bug")
+        yield
+
+    monkeypatch.setattr(recorded_run, "train", broken)
+    run_id = trainer.start(SAMPLE, NONE, runs)
+    info = wait_for_status(trainer, runs, run_id, RunStatus.FAILED).info
+    assert "ZeroDivisionError: a bug" in info.reason
+    assert "Traceback" in info.details
+
+
+def test_shutting_down_saves_and_refuses_more(runs):
+    trainer = Trainer()
+    run_id = trainer.start(LONG, NONE, runs)
+    wait_for(lambda: trainer.read(runs, run_id).step > 3)
+    trainer.shutdown()
+    snapshot = trainer.read(runs, run_id)
+    assert snapshot.info.status == RunStatus.STOPPED
+    assert load_weights(runs / run_id / "last.pt")["step"] == snapshot.step
+    with pytest.raises(RunError, match="shutting down"):
+        trainer.start(SAMPLE, NONE, runs)
+
+
+def test_jobs_report_progress_results_and_failures(trainer):
+    go = threading.Event()
+
+    def steps():
+        yield Progress(1, 2, "half")
+        go.wait(20)
+        yield "a result"
+
+    trainer.start_job("job", steps)
+    wait_for(lambda: trainer.job("job").progress.message == "half")
+    assert trainer.job("job").status == RunStatus.RUNNING
+    trainer.start_job("job", steps)  # joins the one that runs
+    go.set()
+    wait_for(lambda: trainer.job("job").status == RunStatus.FINISHED)
+    assert trainer.job("job").results == ("a result",)
+
+    def failing():
+        yield Progress(0, 0, "")
+        raise RunError("no room")
+
+    trainer.start_job("job", failing)
+    wait_for(lambda: trainer.job("job").status == RunStatus.FAILED)
+    assert trainer.job("job").reason == "no room"
+    trainer.forget_job("job")
+    assert trainer.job("job") is None
+
+
+def test_a_job_can_be_cancelled(trainer):
+    closed = threading.Event()
+
+    def endless():
+        try:
+            while True:
+                yield Progress(0, 0, "still")
+        finally:
+            closed.set()
+
+    trainer.start_job("endless", endless)
+    wait_for(lambda: trainer.job("endless").progress.message == "still")
+    trainer.cancel_job("endless")
+    wait_for(lambda: trainer.job("endless").status == RunStatus.STOPPED)
+    assert closed.wait(20)
+
+
+def test_there_is_one_trainer_a_process():
+    found = []
+    threads = [threading.Thread(target=lambda: found.append(get_trainer())) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({id(one) for one in found}) == 1

@@ -1,0 +1,154 @@
+import dataclasses
+
+import numpy as np
+import pytest
+
+from core.events import STEP_DTYPE, Evaluation, RunStatus
+from core.events import Tested as WasTested
+from core.events import Validated
+from core.metrics import ReportHistory, StepHistory
+from core.run_store import RunInfo, RunSnapshot
+from dashboard import charts
+from dashboard.charts import View, figure, run_charts, standalone_html
+from dashboard.live_chart import message
+from dashboard.run_panel import first_loss_words, metrics_csv
+from tests.conftest import SAMPLE
+from tests.core.test_run_store import steps
+
+SCORE = Evaluation(0.2, 0.95, tuple(tuple(10 * (row == column) + (row + 1 == column) for column in range(10)) for row in range(10)), (), 0.1)
+
+
+def snapshot_of(count: int, losses=None, total: int = 0) -> RunSnapshot:
+    history, reports = StepHistory(), ReportHistory()
+    if count:
+        event = steps(1, count)
+        rows = event.steps.copy()
+        rows["loss"] = np.linspace(2.3, 0.1, count) if losses is None else losses
+        rows["learning_rate"], rows["gradient_norm"], rows["correct"] = 1e-3, 1, 32
+        history.append(rows)
+        report = event.report.copy()
+        report["resident"], report["total"], report["allocated"] = 500 * 2**20, total, total // 4
+        reports.append(report)
+    validations = tuple(Validated(step, step / 10, SCORE, True) for step in range(10, count + 1, 10)[:30])
+    tested = WasTested(count, SCORE) if count else None
+    info = RunInfo("20260101-000000-abcd", RunStatus.FINISHED)
+    return RunSnapshot(info, SAMPLE, None, history, reports, validations, tested, None, ())
+
+
+class Browser:
+    """What live_chart.js does with messages, written down again."""
+
+    def __init__(self):
+        self.token, self.points = None, {}
+
+    def receive(self, message) -> bool:
+        if message["complete"]:
+            self.points = {}
+        elif self.token != message["token"]:
+            return False
+        for chart in message["charts"]:
+            for line in chart["lines"]:
+                key = f"{chart['id']}/{line['name']}"
+                x, y = self.points.get(key, ([], []))
+                if line["first"] > len(x):
+                    return False
+                self.points[key] = (x[: line["first"]] + line["x"], y[: line["first"]] + line["y"])
+        self.token = message["token"]
+        return True
+
+
+@pytest.mark.parametrize("view", [View(), View("epoch", 5), View("time", 100, True)])
+def test_new_points_alone_give_the_same_charts_as_everything(view):
+    rng = np.random.default_rng(0)
+    losses = rng.standard_normal(5000).astype(np.float32)
+    browser, sent, sizes = Browser(), None, []
+    for count in [0, 1, 7, 100, 319, 320, 321, 330, 640, 641, 700, 1500, 4000, 4001, 4010, 5000]:
+        snapshot = snapshot_of(count, losses[:count])
+        drawn, sent, complete = run_charts(snapshot, view, sent)
+        one = message(drawn, sent, complete, "/x", "r")
+        assert browser.receive(one)
+        sizes.append(sum(len(line["x"]) for chart in one["charts"] for line in chart["lines"]))
+        whole = Browser()
+        assert whole.receive(message(*run_charts(snapshot, view), "/x", "r"))
+        assert browser.points == whole.points
+    assert sizes[-2] < 100  # from 4,001 to 4,010 steps: the last buckets and 2 x 30 validations, of about 2,000 points
+
+
+def test_a_browser_that_missed_a_message_notices():
+    browser = Browser()
+    drawn, sent, complete = run_charts(snapshot_of(100), View())
+    assert browser.receive(message(drawn, sent, complete, "/x", "r"))
+    _, sent, _ = run_charts(snapshot_of(200), View(), sent)
+    drawn, sent, complete = run_charts(snapshot_of(300), View(), sent)
+    assert not complete
+    assert not browser.receive(message(drawn, sent, complete, "/x", "r"))
+
+
+def test_spikes_nan_and_counts_are_shown():
+    losses = np.full(100_000, 0.5, np.float32)
+    losses[5_000], losses[70_000] = 50, np.nan
+    drawn, _, _ = run_charts(snapshot_of(100_000, losses), View())
+    loss = drawn[0]
+    assert "of 100,000 steps" in loss.note
+    assert loss.lines[0].y.max() == 50
+    marker = loss.lines[-1]
+    assert (marker.name, marker.x.tolist(), marker.y.tolist()) == ("NaN or infinite", [70_001], [0.5])
+    stated = int(loss.note.split()[1].replace(",", ""))
+    assert stated == len(loss.lines[0].x)
+
+
+def test_without_a_gpu_the_chart_says_so_and_with_one_shows_its_total():
+    memory = run_charts(snapshot_of(10), View())[0][-1]
+    assert "no GPU" in memory.title
+    assert memory.lines[0].y.tolist() == [500]
+    with_gpu = run_charts(snapshot_of(10, total=8 * 2**30), View())[0][-1]
+    assert "8.0 GiB" in with_gpu.title
+    assert [line.name for line in with_gpu.lines] == ["allocated", "reserved", "peak"]
+
+
+def test_axes_and_figures():
+    snapshot = snapshot_of(20)
+    by_epoch, _, _ = run_charts(snapshot, View("epoch"))
+    assert by_epoch[0].lines[0].x[-1] == 20 / SAMPLE.steps_per_epoch()
+    by_time, _, _ = run_charts(snapshot, View("time"))
+    assert by_time[0].x_title == "training time (s)"
+    for chart in by_time:
+        assert figure(chart).to_dict()["layout"]["yaxis"]["title"]["text"] == chart.y_title
+    page = standalone_html(snapshot, View())
+    assert page.count("plotly-graph-div") >= 5
+    assert "<script src=" not in page  # it opens without a network
+
+
+def test_confusion_and_digits():
+    matrix = charts.confusion_figure(SCORE, "#000")
+    assert matrix.data[0].z[3][3] == 0
+    assert matrix.data[0].z[3][4] == 1
+    assert matrix.data[0].text[3][3] == 10
+    bars = charts.per_digit_figure(SCORE).data[0].y
+    assert bars[0] == pytest.approx(100 * 10 / 11)
+    assert bars[9] == 100
+
+
+def test_the_schedule_preview_is_drawn():
+    drawn = charts.schedule_figure(dataclasses.replace(SAMPLE, schedule="one_cycle"))
+    assert max(drawn.data[0].y) == SAMPLE.learning_rate
+
+
+@pytest.mark.parametrize(
+    ("loss", "word"), [(2.303, "As it should"), (2.5, "As it should"), (9.0, "Higher"), (0.3, "Lower"), (float("nan"), "not finite")]
+)
+def test_the_first_loss_is_explained(loss, word):
+    assert word in first_loss_words(loss)
+
+
+def test_the_csv_holds_every_step_and_score():
+    import io
+
+    import pandas as pd
+
+    table = pd.read_csv(io.BytesIO(metrics_csv(snapshot_of(20))))
+    assert table["step"].tolist() == list(range(1, 21))
+    assert table["loss"].iloc[0] == pytest.approx(2.3)
+    assert table["validation_accuracy"].dropna().tolist() == [0.95, 0.95]
+    assert table["test_accuracy"].dropna().tolist() == [0.95]
+    assert set(STEP_DTYPE.names or ()) <= set(table.columns)

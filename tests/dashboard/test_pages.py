@@ -1,0 +1,144 @@
+"""The pages under AppTest: no browser, the real core behind them."""
+
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+import core.trainer
+from core.events import RunStatus
+from core.run_store import list_runs
+from core.trainer import Trainer
+from tests.conftest import wait_for
+
+APP = str(Path(__file__).resolve().parents[2] / "dashboard" / "app.py")
+
+
+@pytest.fixture
+def app(tmp_path, monkeypatch):
+    """The app with an empty data folder, an empty runs folder and a trainer of its own."""
+    monkeypatch.setenv("DIGIT_LAB_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("DIGIT_LAB_RUNS", str(tmp_path / "runs"))
+    made = Trainer()
+    monkeypatch.setattr(core.trainer, "_trainer", made)
+    yield AppTest.from_file(APP, default_timeout=60)
+    made.shutdown()
+
+
+def button(app, label):
+    return next(one for one in app.button if one.label == label)
+
+
+def texts(app) -> str:
+    return "\n".join(one.value for kind in (app.markdown, app.caption, app.error, app.warning, app.info, app.success) for one in kind)
+
+
+def quick(app):
+    """Settings by which a run takes a second."""
+    app.number_input(key="setting_epochs").set_value(2)
+    app.number_input(key="setting_train_size").set_value(320)
+    app.number_input(key="setting_validation_size").set_value(100)
+    return app.run()
+
+
+def test_the_first_page_teaches_and_offers_one_thing(app):
+    app.run()
+    assert not app.exception
+    assert "What you will see here" in texts(app)
+    assert "MNIST is not on this machine" in texts(app)
+    assert app.selectbox(key="setting_dataset").value == "mnist_sample"
+    assert not button(app, "Start training").disabled
+
+
+def test_a_run_from_the_form_to_its_result(app, tmp_path):
+    quick(app.run())
+    button(app, "Start training").click().run()
+    assert not app.exception
+    run = wait_for(lambda: next((one for one in list_runs(tmp_path / "runs") if not one.status.is_active), None))
+    assert run.status == RunStatus.FINISHED, run.reason
+    app.run()
+    assert not app.exception
+    shown = texts(app)
+    assert f"Test accuracy {run.test_accuracy:.2%}" in shown
+    assert "ln 10 = 2.303" in shown
+    assert "Most confidently wrong" in shown
+    assert app.query_params["run"] in ([run.run_id], run.run_id)
+
+
+def test_unusable_settings_are_told_beside_their_field_and_start_nothing(app, tmp_path):
+    app.run()
+    app.text_input(key="setting_learning_rate").set_value("fast").run()
+    assert "Learning rate" in texts(app)
+    assert "fast" in texts(app)
+    assert button(app, "Start training").disabled
+    app.text_input(key="setting_learning_rate").set_value("nan")
+    app.text_input(key="setting_dropout").set_value("2").run()
+    assert "2 settings to mend" in texts(app)
+    assert not (tmp_path / "runs").exists()
+    app.text_input(key="setting_learning_rate").set_value("1e-5")
+    app.text_input(key="setting_dropout").set_value("0").run()
+    assert app.text_input(key="setting_learning_rate").value == "1e-5"
+    assert not button(app, "Start training").disabled
+
+
+def test_mnist_that_is_not_there_is_told_before_the_start(app):
+    app.run()
+    app.selectbox(key="setting_dataset").set_value("mnist").run()
+    assert "not on this machine yet" in texts(app)
+    assert button(app, "Start training").disabled
+
+
+def test_a_preset_fills_the_form(app):
+    app.run()
+    app.get_by_key("preset").set_value("lr-too-low").run()
+    assert app.text_input(key="setting_learning_rate").value == "1e-5"
+    assert app.selectbox(key="setting_optimizer").value == "sgd"
+    assert "hardly leaves" in texts(app)
+    app.text_input(key="setting_learning_rate").set_value("0.1").run()
+    assert "Your own settings" in texts(app)
+
+
+def test_a_link_holds_settings(app):
+    app.query_params["preset"] = "fast99"
+    app.query_params["epochs"] = "3"
+    app.run()
+    assert app.selectbox(key="setting_model").value == "fast_cnn"
+    assert app.number_input(key="setting_epochs").value == 3
+
+
+def test_a_broken_link_says_what_was_left_out(app):
+    app.query_params["epochs"] = "-3"
+    app.query_params["learning_rate"] = "abc"
+    app.run()
+    assert not app.exception
+    assert "epochs" in texts(app) or "learning" in texts(app)
+    assert not button(app, "Start training").disabled
+
+
+@pytest.mark.parametrize("name", ["../../etc/passwd", "<b>x</b>", "no-such-run"])
+def test_a_run_that_is_none_is_told(app, name):
+    app.query_params["run"] = name
+    app.run()
+    assert not app.exception
+    assert len(app.warning) == 1
+
+
+def test_a_failed_run_shows_its_reason_and_details(app, tmp_path):
+    quick(app.run())
+    app.selectbox(key="setting_optimizer").set_value("sgd")
+    app.text_input(key="setting_learning_rate").set_value("1e6").run()
+    button(app, "Start training").click().run()
+    wait_for(lambda: any(one.status == RunStatus.FAILED for one in list_runs(tmp_path / "runs")))
+    app.run()
+    assert not app.exception
+    assert any("learning rate" in one.value for one in app.error)
+    assert any("Traceback" in one.value for one in app.code)
+
+
+def test_the_environment_page_ends_in_a_text_to_copy(app):
+    app.run()
+    app.switch_page("views/environment.py").run()
+    wait_for(lambda: (job := core.trainer.get_trainer().job("check")) is not None and not job.status.is_active)
+    app.run()
+    assert not app.exception
+    assert any("Matrix product on cpu" in one.value for one in app.code)
