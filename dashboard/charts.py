@@ -21,6 +21,11 @@ from dashboard import theme
 
 AXES = ("step", "epoch", "time")
 HEIGHT = 260
+# Plotly 7 offers to upload charts to a cloud: nothing leaves this machine here.
+PLOT_CONFIG: dict[str, Any] = {
+    "displaylogo": False,
+    "modeBarButtonsToRemove": ["sendChartToCloud", "select2d", "lasso2d", "autoScale2d"],
+}
 _MIB = 2**20
 Rows = npt.NDArray[np.int64]
 
@@ -290,7 +295,7 @@ def standalone_html(snapshot: RunSnapshot, view: View) -> str:
     """All charts of a run as one page that opens without a network."""
     charts, _, _ = run_charts(snapshot, view)
     parts = [
-        figure(chart).to_html(full_html=False, include_plotlyjs=(number == 0), config={"displaylogo": False})
+        figure(chart).to_html(full_html=False, include_plotlyjs=(number == 0), config=PLOT_CONFIG)
         for number, chart in enumerate(charts)
     ]
     title = f"Digit Lab run {snapshot.info.run_id}"
@@ -298,18 +303,14 @@ def standalone_html(snapshot: RunSnapshot, view: View) -> str:
             f"<h1>{title}</h1>{''.join(parts)}</body></html>")  # fmt: skip
 
 
-def confusion_figure(evaluation: Evaluation, text_color: str) -> go.Figure:
-    """Ten rows (what it is) by ten columns (what the model said); the diagonal is right and left uncoloured.
-
-    Args:
-        text_color: readable on the page's background; the cells are nearly transparent.
-    """
+def confusion_figure(evaluation: Evaluation) -> go.Figure:
+    """Ten rows (what it is) by ten columns (what the model said); the diagonal is right and left uncoloured."""
     counts = np.array(evaluation.confusion)
     wrong = counts.copy()
     np.fill_diagonal(wrong, 0)
     digits = [str(digit) for digit in range(10)]
     drawn = go.Figure(go.Heatmap(
-        z=wrong, x=digits, y=digits, text=counts, texttemplate="%{text}", textfont={"color": text_color}, showscale=False, xgap=1, ygap=1,
+        z=wrong, x=digits, y=digits, text=counts, texttemplate="%{text}", meta="page-text", showscale=False, xgap=1, ygap=1,
         colorscale=[[0, "rgba(224,138,0,0)"], [1, "rgba(224,138,0,0.8)"]],
         hovertemplate="%{text} times a %{y} was called %{x}<extra></extra>",
     ))  # fmt: skip

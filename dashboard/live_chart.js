@@ -33,6 +33,7 @@ function merge(live, message) {
   live.token = message.token;
   live.charts = message.charts;
   live.uirevision = message.uirevision;
+  live.config = message.config;
   return true;
 }
 
@@ -68,8 +69,7 @@ function draw(live, chart, element) {
     yaxis: y, uirevision: live.uirevision + (chart.log ? "/log" : ""),
   };
   if (traces.length > 1) layout.margin.t = 34;
-  window.Plotly.react(element, traces, layout, { responsive: true, displaylogo: false,
-    modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"] });
+  window.Plotly.react(element, traces, layout, { responsive: true, ...live.config });
 }
 
 // Draws only what a person can see; the rest waits until it comes into view.
@@ -80,7 +80,8 @@ function drawVisible(live) {
   live.drawnText = text;
   for (const chart of live.charts) {
     const figure = live.figures.get(chart.id);
-    if (!figure.visible || figure.drawn === live.version) continue;
+    // A chart that is being dragged is left alone: redrawing it would end the drag. The timer comes back to it.
+    if (!figure.visible || figure.drawn === live.version || figure.plot._dragging) continue;
     figure.title.textContent = chart.title;
     figure.note.textContent = chart.note;
     figure.plot.setAttribute("aria-label", chart.alt);
@@ -118,7 +119,10 @@ function start(host) {
   live.timer = setInterval(() => {
     if (!host.isConnected) end(live);
     // A change of theme changes the text colour and sends no message.
-    else if (live.charts.length && colors(host).text !== live.drawnText) { live.version += 1; drawVisible(live); }
+    else if (live.charts.length) {
+      if (colors(host).text !== live.drawnText) live.version += 1;
+      drawVisible(live);
+    }
   }, 500);
   return live;
 }
@@ -133,8 +137,32 @@ function end(live) {
   live.host.digitLab = undefined;
 }
 
+// One complete figure, redrawn in place: the browser then needs one copy of plotly.js for the whole page.
+function drawFigure(data, host) {
+  const { text, font } = colors(host), figure = JSON.parse(data.figure), grid = faded(text, 0.14);
+  const axis = (given) => ({ gridcolor: grid, zerolinecolor: grid, ...given });
+  const layout = { ...figure.layout, template: null, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
+    font: { color: text, family: font, size: 12 } };
+  layout.xaxis = axis(layout.xaxis);
+  layout.yaxis = axis(layout.yaxis);
+  for (const trace of figure.data) if (trace.meta === "page-text") trace.textfont = { color: text };
+  window.Plotly.react(host, figure.data, layout, { responsive: true, displayModeBar: false });
+  host.drawnText = text;
+  host.timer ??= setInterval(() => {
+    if (!host.isConnected) { clearInterval(host.timer); window.Plotly.purge(host); }
+    else if (colors(host).text !== host.drawnText) host.redraw();
+  }, 500);
+  host.redraw = () => drawFigure(data, host);
+}
+
 export default function ({ data, parentElement, setTriggerValue, setStateValue }) {
-  const host = parentElement.querySelector(".digit-lab-charts");
+  const host = parentElement.querySelector(".digit-lab-charts, .digit-lab-figure");
+  if (data.figure) {
+    host.setAttribute("role", "img");
+    host.setAttribute("aria-label", data.alt);
+    loadPlotly(data.plotly).then(() => drawFigure(data, host), () => setStateValue("failed", true));
+    return;
+  }
   const live = (host.digitLab ??= start(host));
   if (data.id !== live.lastMessage) {
     live.lastMessage = data.id;

@@ -14,11 +14,12 @@ from typing import Any
 
 import numpy as np
 import plotly
+import plotly.graph_objects as go
 import streamlit as st
 
 from core.run_store import RunSnapshot
 from dashboard import session
-from dashboard.charts import Chart, Line, Sent, View, figure, run_charts
+from dashboard.charts import PLOT_CONFIG, Chart, Line, Sent, View, figure, run_charts
 
 _HERE = Path(__file__).parent
 _SCRIPT = f"plotly-{plotly.__version__}.min.js"
@@ -40,10 +41,10 @@ _message_ids = count(1)
 
 
 @cache
-def _component() -> Callable[..., Any]:
+def _component(kind: str) -> Callable[..., Any]:
     return st.components.v2.component(
-        "digit_lab_live_charts",
-        html='<div class="digit-lab-frame"><div class="digit-lab-charts"></div></div>',
+        f"digit_lab_{kind}",
+        html=f'<div class="digit-lab-frame"><div class="digit-lab-{kind}"></div></div>',
         css=_STYLE,
         js=(_HERE / "live_chart.js").read_text(encoding="utf-8"),
         isolate_styles=False,
@@ -75,13 +76,25 @@ def live_charts(snapshot: RunSnapshot, view: View, *, key: str) -> None:
         _fallback(snapshot, view, key)
         return
     charts, sent, complete = run_charts(snapshot, view, session.charts_sent(key))
-    result = _component()(
+    result = _component("charts")(
         key=key,
         data=message(charts, sent, complete, address, f"{snapshot.info.run_id}/{view.axis}"),
         on_resend_change=lambda: session.remember_charts_sent(key, None),
         on_failed_change=lambda: None,
     )
     session.remember_charts_sent(key, sent)
+    if getattr(result, "failed", None):
+        session.remember_charts_failed(key)
+
+
+def plot(drawn: go.Figure, *, key: str, alt: str) -> None:
+    """Draw one complete figure with the same plotly.js as the live charts; a changed figure is redrawn in place."""
+    address = plotly_address()
+    if address is None or session.charts_failed(key):
+        st.plotly_chart(drawn, key=f"{key}-plain", alt=alt, config={"displayModeBar": False})
+        return
+    data = {"figure": drawn.to_json(), "plotly": address, "alt": alt}
+    result = _component("figure")(key=key, data=data, height=drawn.layout.height, on_failed_change=lambda: None)
     if getattr(result, "failed", None):
         session.remember_charts_failed(key)
 
@@ -94,6 +107,7 @@ def message(charts: list[Chart], sent: Sent, complete: bool, address: str, uirev
         "complete": complete,
         "uirevision": uirevision,
         "plotly": address,
+        "config": PLOT_CONFIG,
         "charts": [
             {"id": chart.id, "title": chart.title, "y_title": chart.y_title, "x_title": chart.x_title, "log": chart.log, "from_zero": chart.from_zero,
              "note": chart.note, "alt": chart.alt, "y_format": chart.y_format, "lines": [_plain(line) for line in chart.lines]}
@@ -126,4 +140,4 @@ def _fallback(snapshot: RunSnapshot, view: View, key: str) -> None:
     st.caption("The live charts could not load plotly.js from this server, so these are drawn anew at each refresh: zoom "
                "is not kept.")  # fmt: skip
     for chart in run_charts(snapshot, view)[0]:
-        st.plotly_chart(figure(chart), key=f"{key}-{chart.id}", alt=chart.alt)
+        st.plotly_chart(figure(chart), key=f"{key}-{chart.id}", alt=chart.alt, config=PLOT_CONFIG)

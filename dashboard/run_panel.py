@@ -1,15 +1,17 @@
 """One run, live: what it does, its charts, what it got wrong, and what to do next."""
 
+import base64
+import io
 import math
 
-import numpy as np
 import streamlit as st
+from PIL import Image
 
-from core.events import RunStatus
+from core.events import Mistake, RunStatus
 from core.run_store import RunInfo, RunSnapshot, runs_root
 from core.trainer import get_trainer
 from dashboard import charts, session, theme
-from dashboard.live_chart import live_charts
+from dashboard.live_chart import live_charts, plot
 
 CHART_KEY = "live_charts"
 LN10 = math.log(10)
@@ -159,18 +161,25 @@ def _evaluation(snapshot: RunSnapshot) -> None:
     left, right = st.columns(2)
     with left:
         st.markdown("**Confusion matrix**: rows are the digits, columns the answers")
-        st.plotly_chart(charts.confusion_figure(evaluation, session.text_color()), key="confusion", config={"displayModeBar": False},
-                        alt="Confusion matrix of the ten digits")  # fmt: skip
+        plot(charts.confusion_figure(evaluation), key="confusion", alt="Confusion matrix of the ten digits")
     with right:
         st.markdown("**Accuracy of each digit**")
-        st.plotly_chart(charts.per_digit_figure(evaluation), key="per_digit", config={"displayModeBar": False},
-                        alt="Accuracy of each of the ten digits")  # fmt: skip
+        plot(charts.per_digit_figure(evaluation), key="per_digit", alt="Accuracy of each of the ten digits")
     if evaluation.mistakes:
         st.markdown("**Most confidently wrong**")
-        images = [np.frombuffer(one.image, np.uint8).reshape(28, 28).repeat(3, 0).repeat(3, 1) for one in evaluation.mistakes]
-        captions = [f"{one.label} → {one.predicted} ({one.probability:.0%})" for one in evaluation.mistakes]
-        st.image(images, captions, width=84)
+        st.html("".join(_mistake(one) for one in evaluation.mistakes))
         st.caption("it is → the model said (how sure it was)")
+
+
+def _mistake(one: Mistake) -> str:
+    """A digit with its caption; the picture travels within the page, since a file would be gone at the next refresh."""
+    picture = io.BytesIO()
+    Image.frombytes("L", (28, 28), one.image).save(picture, "PNG")
+    source = base64.b64encode(picture.getvalue()).decode()
+    words = f"{one.label} → {one.predicted} ({one.probability:.0%})"
+    return (f'<figure style="display:inline-block;margin:0 12px 8px 0;text-align:center"><img width="84" height="84" '
+            f'style="image-rendering:pixelated;border-radius:4px" alt="A {one.label} taken for a {one.predicted}" '
+            f'src="data:image/png;base64,{source}"><figcaption style="font-size:0.8rem;opacity:0.8">{words}</figcaption></figure>')  # fmt: skip
 
 
 def _downloads(snapshot: RunSnapshot) -> None:

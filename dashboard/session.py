@@ -14,7 +14,6 @@ from core.events import Progress
 from core.preflight import check
 from core.run_store import RunInfo, list_runs, read_info, run_folder, runs_root
 from core.trainer import get_trainer
-from dashboard import theme
 from dashboard.charts import Sent, View
 
 OWN = "own"
@@ -173,11 +172,6 @@ _SPEED_FIELDS = ("model", "batch_size", "dropout", "optimizer", "device", "preci
 
 
 # --- live charts -------------------------------------------------------------------------------------------------------
-
-
-def text_color() -> str:
-    """The page's text colour in this session's theme."""
-    return theme.DARK_TEXT if st.context.theme.type == "dark" else theme.LIGHT_TEXT
 
 
 def keep_view() -> None:

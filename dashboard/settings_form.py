@@ -5,6 +5,7 @@ import streamlit as st
 from core.config import GROUPS, TrainConfig, field_kind, settings
 from dashboard import session, theme
 from dashboard.charts import schedule_figure
+from dashboard.live_chart import plot
 
 
 def settings_form(found: dict[str, str], config: TrainConfig | None) -> None:
@@ -16,13 +17,14 @@ def settings_form(found: dict[str, str], config: TrainConfig | None) -> None:
         wrong = sum(name in found for name in names)
         changed = config is not None and any(name in config.changed() for name in names)
         mark = f" :red[({wrong} to mend)]" if wrong else " :gray[(changed)]" if changed else ""
-        with st.expander(f"{group}{mark}", expanded=bool(wrong)):
-            for name in names:
+        # Closed groups are not drawn at all: thirty widgets take a browser seconds.
+        with st.expander(f"{group}{mark}", expanded=bool(wrong), key=f"group_{group}", on_change="rerun") as opened:
+            for name in names if opened.open else ():
                 _field(name, found)
                 if name == "schedule" and config is not None:
                     st.caption("Learning rate over the run" + _plateau_note(config))
-                    st.plotly_chart(schedule_figure(config), key="schedule_preview", config={"displayModeBar": False},
-                                    alt="Preview of the learning rate over the steps of the run")  # fmt: skip
+                    plot(schedule_figure(config), key="schedule_preview",
+                         alt="Preview of the learning rate over the steps of the run")  # fmt: skip
 
 
 def _plateau_note(config: TrainConfig) -> str:

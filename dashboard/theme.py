@@ -12,7 +12,6 @@ PARENT_RUN = "#8a8f98"
 GPU_MEMORY = "#b565c2"
 RAW = "rgba(58, 143, 208, 0.45)"
 PROBLEM = "#d1495b"
-LIGHT_TEXT, DARK_TEXT = "#31333f", "#fafafa"
 
 # Streamlit leaves 6 rem above a page and sets titles at 2.75 rem: the curves would begin below the fold.
 PAGE_STYLE = """<style>

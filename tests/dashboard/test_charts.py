@@ -120,7 +120,7 @@ def test_axes_and_figures():
 
 
 def test_confusion_and_digits():
-    matrix = charts.confusion_figure(SCORE, "#000")
+    matrix = charts.confusion_figure(SCORE)
     assert matrix.data[0].z[3][3] == 0
     assert matrix.data[0].z[3][4] == 1
     assert matrix.data[0].text[3][3] == 10

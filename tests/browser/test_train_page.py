@@ -1,0 +1,194 @@
+"""The Train page in a real browser: start, watch, pause, reload, stop, start again."""
+
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from core.events import RunStatus
+from core.run_store import list_runs, read_info
+from tests.browser.conftest import Server
+from tests.conftest import wait_for
+
+LONG = "/?preset=tutorial&dataset=mnist_sample&epochs=300&train_size=2000"
+
+
+def points(page: Page, chart: str = "loss", line: int = 0) -> int:
+    """How many points a chart has drawn; 0 before it is there."""
+    return page.evaluate(
+        "([chart, line]) => document.querySelector(`[data-chart=${chart}]`)?._fullData?.[line]?.x?.length ?? 0", [chart, line]
+    )
+
+
+def wait_for_points(page: Page, at_least: int, chart: str = "loss") -> None:
+    page.wait_for_function(
+        "([chart, least]) => (document.querySelector(`[data-chart=${chart}]`)?._fullData?.[0]?.x?.length ?? 0) >= least",
+        arg=[chart, at_least],
+    )
+
+
+def badge(page: Page, word: str) -> None:
+    expect(page.locator(".stMarkdownBadge").filter(has_text=word)).to_be_visible()
+
+
+def run_in(url: str) -> str:
+    return url.partition("run=")[2].partition("&")[0]
+
+
+def start(page: Page) -> str:
+    """Press Start; returns the id of the new run, which the address then names."""
+    before = run_in(page.url)
+    page.locator(".st-key-start button").click()
+    page.wait_for_url(lambda url: run_in(url) not in ("", before))
+    return run_in(page.url)
+
+
+def stop(page: Page) -> None:
+    page.locator(".st-key-stop button").click()
+    expect(page.get_by_text("Stopped by hand")).to_be_visible()
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left_running(server: Server, open_page):
+    yield
+    active = [run.run_id for run in list_runs(server.runs) if run.status.is_active]
+    for run_id in active:
+        page = open_page(f"{server.url}/?run={run_id}")
+        page.locator(".st-key-stop button").click()
+        wait_for(lambda run_id=run_id: not read_info(server.runs / run_id).status.is_active)
+
+
+def test_a_newcomer_starts_watches_pauses_reloads_stops_and_starts_again(server: Server, open_page):
+    page = open_page(server.url + LONG)
+    expect(page.get_by_text("5,000 real MNIST digits")).to_be_visible()
+    run_id = start(page)
+    wait_for_points(page, 20)
+    before = points(page)
+    wait_for_points(page, before + 10)
+    expect(page.get_by_text("ln 10 = 2.303")).to_be_visible()
+
+    page.get_by_role("button", name="Pause").click()
+    badge(page, "Paused")
+    step = wait_for(lambda: (info := read_info(server.runs / run_id)).status == RunStatus.PAUSED and info.step)
+    wait_for_points(page, 20)
+
+    page.reload()
+    badge(page, "Paused")
+    wait_for_points(page, 20)
+    assert read_info(server.runs / run_id).step == step
+
+    page.get_by_role("button", name="Resume").click()
+    badge(page, "Training")
+    wait_for(lambda: read_info(server.runs / run_id).step > step)
+    stop(page)
+    assert read_info(server.runs / run_id).status == RunStatus.STOPPED
+
+    again = start(page)
+    assert again != run_id
+    wait_for_points(page, 5)
+    stop(page)
+
+
+def test_zoom_and_hidden_lines_survive_refreshes(server: Server, open_page):
+    page = open_page(server.url + LONG)
+    start(page)
+    wait_for_points(page, 30)
+    plot = page.locator("[data-chart=loss]")
+    plot.locator(".legendtoggle").first.click(force=True)
+    page.wait_for_function("document.querySelector('[data-chart=loss]')._fullData[0].visible === 'legendonly'")
+    plot.scroll_into_view_if_needed()
+    box = plot.locator(".nsewdrag").first.bounding_box()
+    assert box is not None
+    y = box["y"] + box["height"] / 2
+    page.mouse.move(box["x"] + 0.2 * box["width"], y)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 0.6 * box["width"], y, steps=8)
+    wait_for_points(page, points(page, "accuracy") + 5, "accuracy")  # the other charts go on while this one is dragged
+    page.mouse.up()
+    page.evaluate("document.querySelector('[data-chart=loss]').id = 'the-same-node'")
+    zoom = "document.querySelector('#the-same-node')._fullLayout.xaxis.range"
+    page.wait_for_function(f"document.querySelector('#the-same-node')._fullLayout.xaxis.autorange === false && {zoom}[0] > 3")
+    before, count = page.evaluate(zoom), points(page)
+    wait_for_points(page, count + 30)
+    assert page.evaluate(zoom) == before
+    assert page.evaluate("document.querySelector('#the-same-node')._fullData[0].visible") == "legendonly"
+
+
+def test_a_double_click_is_one_run_and_a_second_tab_finds_it(server: Server, open_page):
+    page = open_page(server.url + LONG + "&seed=11")
+    before = len(list_runs(server.runs))
+    page.get_by_role("button", name="Start training").dblclick()
+    page.wait_for_url(re.compile(r"run="))
+    wait_for_points(page, 10)
+    assert len(list_runs(server.runs)) == before + 1
+    other = open_page(server.url)
+    wait_for_points(other, 10)
+    badge(other, "Training")
+    other.locator(".st-key-stop button").click()
+    expect(page.get_by_text("Stopped by hand")).to_be_visible()
+
+
+def test_a_second_start_waits_in_line(server: Server, open_page):
+    page = open_page(server.url + LONG + "&seed=21")
+    first = start(page)
+    badge(page, "Training")
+    other = open_page(server.url + LONG + "&seed=22")
+    expect(other.get_by_role("button", name="Add to the queue")).to_be_visible()
+    second = start(other)
+    badge(other, "Queued")
+    stop(page)
+    wait_for(lambda: read_info(server.runs / second).status == RunStatus.RUNNING)
+    assert read_info(server.runs / first).status == RunStatus.STOPPED
+    badge(other, "Training")
+    stop(other)
+
+
+def test_a_finished_run_shows_its_result_and_gives_its_files(server: Server, open_page):
+    page = open_page(server.url + "/?dataset=mnist_sample&train_size=640&epochs=2&model=mlp")
+    run_id = start(page)
+    expect(page.get_by_text("Test accuracy")).to_be_visible(timeout=60_000)
+    expect(page.get_by_text("What it gets wrong")).to_be_visible()
+    for name, ending in (("Metrics (CSV)", "steps.csv"), ("Settings (JSON)", "config.json"), ("Charts (HTML)", "charts.html")):
+        with page.expect_download() as download:
+            page.get_by_role("button", name=name).click()
+        assert download.value.suggested_filename == f"{run_id}-{ending}"
+        assert download.value.path().stat().st_size > 200
+
+
+@pytest.mark.parametrize(("width", "height"), [(1440, 900), (390, 844)])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nothing_sticks_out_and_every_control_has_a_name(server: Server, open_page, width, height, scheme):
+    page = open_page(server.url + "/?dataset=mnist_sample&train_size=640&epochs=1&model=mlp", width, height, scheme)
+    start(page)
+    expect(page.get_by_text("Test accuracy")).to_be_visible(timeout=60_000)
+    wait_for_points(page, 5)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    wide = page.evaluate("[...document.querySelectorAll('.digit-lab-charts .plot')].map(plot => plot.getBoundingClientRect().right)")
+    assert len(wide) == 5
+    assert max(wide) <= width
+    nameless = page.evaluate(
+        "[...document.querySelectorAll('[data-testid=stMain] button, [data-testid=stMain] input')]"
+        ".filter(one => one.offsetParent && !(one.ariaLabel || one.textContent.trim() || one.labels?.length || one.title"
+        " || one.getAttribute('aria-labelledby'))).map(one => one.outerHTML.slice(0, 200))"
+    )
+    assert nameless == []
+
+
+def test_the_charts_are_there_again_after_another_page(server: Server, open_page):
+    page = open_page(server.url + LONG + "&seed=31")
+    start(page)
+    wait_for_points(page, 10)
+    page.get_by_role("link", name="Environment").click()
+    expect(page.get_by_text("Matrix product on cpu").first).to_be_visible(timeout=60_000)
+    page.get_by_role("link", name="Train").click()
+    wait_for_points(page, 10)
+    stop(page)
+
+
+def test_without_plotly_js_the_charts_are_drawn_plainly_and_it_is_said(server: Server, open_page):
+    page = open_page(server.url + "/?dataset=mnist_sample&train_size=640&epochs=1&model=mlp")
+    page.route("**/app/static/plotly*", lambda route: route.abort())
+    page.reload()
+    start(page)
+    expect(page.get_by_text("could not load plotly.js")).to_be_visible()
+    expect(page.get_by_test_id("stPlotlyChart").first).to_be_visible()
