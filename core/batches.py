@@ -133,7 +133,7 @@ class _EpochSampler(Sampler[list[tuple[int, int]]]):
 
     def __init__(self, config: TrainConfig, labels: npt.NDArray[np.int64]) -> None:
         self._config, self._labels, self._bounds = config, labels, batch_bounds(config)
-        self.place = (0, 0)
+        self.place: tuple[int, int] = (0, 0)
 
     def __iter__(self) -> Iterator[list[tuple[int, int]]]:
         epoch, first_batch = self.place

@@ -357,7 +357,7 @@ def _limit_problem(value: Any, setting: Setting) -> str | None:
 
 def _device_problem(value: str) -> str | None:
     kind, mark, index = value.partition(":")
-    if kind in ("auto", "cpu", "mps") and not mark or kind == "cuda" and (not mark or index.isdecimal()):
+    if (kind in ("auto", "cpu", "mps") and not mark) or (kind == "cuda" and (not mark or index.isdecimal())):
         return None
     return f"must be auto, cpu, cuda, cuda:0 (or another number) or mps; got {value!r:.60}"
 
@@ -383,9 +383,7 @@ class Preset:
 
 
 PRESETS: dict[str, Preset] = {
-    "tutorial": Preset(
-        "Tutorial", "What most PyTorch tutorials train: Adam at 1e-3, batches of 64, 10 epochs.", TrainConfig()
-    ),
+    "tutorial": Preset("Tutorial", "What most PyTorch tutorials train: Adam at 1e-3, batches of 64, 10 epochs.", TrainConfig()),
     "fast99": Preset(
         "99 % fast",
         "A small BatchNorm network and a one-cycle schedule: 99 % on the test set in a fraction of the time.",

@@ -90,9 +90,7 @@ def missing_files(root: Path) -> list[str]:
     """Names of MNIST's files that are there neither unpacked nor as .gz. Looks at names only, so it is quick."""
     folder = raw_folder(root)
     return [
-        file.name
-        for file in MNIST_FILES
-        if not (folder / file.name).is_file() and not (folder / f"{file.name}.gz").is_file()
+        file.name for file in MNIST_FILES if not (folder / file.name).is_file() and not (folder / f"{file.name}.gz").is_file()
     ]
 
 
@@ -105,9 +103,7 @@ def load_splits(config: TrainConfig, root: Path) -> Splits:
     return Splits(pool.take(train), pool.take(validation), test)
 
 
-def stratified(
-    labels: npt.NDArray[np.int64], size: int, seed: int
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def stratified(labels: npt.NDArray[np.int64], size: int, seed: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Choose `size` indices with each class in its share.
 
     Returns:
@@ -146,7 +142,7 @@ def load_mnist(root: Path) -> tuple[Digits, Digits]:
 
 def damaged_files(root: Path) -> dict[str, str]:
     """Read all of MNIST's files: name -> what is wrong with it, in words. Empty when all are as published."""
-    found = {name: "missing" for name in missing_files(root)}
+    found = dict.fromkeys(missing_files(root), "missing")
     for file in MNIST_FILES:
         if file.name not in found:
             try:

@@ -1,6 +1,8 @@
 """A run's history as growing columns, and what of it a chart can show: thinned, honest, smoothed."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -8,6 +10,7 @@ import numpy.typing as npt
 from core.events import REPORT_DTYPE, STEP_DTYPE
 
 Floats = npt.NDArray[np.float64]
+Column = npt.NDArray[Any]
 
 # Buckets in one line of a chart: twice as many points, since each bucket keeps its smallest and largest value.
 MAX_BUCKETS = 320
@@ -16,14 +19,14 @@ MAX_BUCKETS = 320
 class Columns:
     """Named arrays that grow together. A view handed out stays valid and unchanged while more rows come."""
 
-    def __init__(self, dtypes: dict[str, npt.DTypeLike]) -> None:
+    def __init__(self, dtypes: Mapping[str, npt.DTypeLike]) -> None:
         self._arrays = {name: np.empty(1024, dtype) for name, dtype in dtypes.items()}
         self._length = 0
 
     def __len__(self) -> int:
         return self._length
 
-    def append(self, rows: dict[str, npt.NDArray[np.generic]]) -> None:
+    def append(self, rows: dict[str, Column]) -> None:
         """Add rows; one array of the same length for each column."""
         count = len(next(iter(rows.values())))
         need = self._length + count
@@ -42,7 +45,7 @@ class Columns:
         copy._arrays, copy._length = dict(self._arrays), self._length
         return copy
 
-    def __getitem__(self, name: str) -> npt.NDArray[np.generic]:
+    def __getitem__(self, name: str) -> Column:
         view = self._arrays[name][: self._length]
         view.flags.writeable = False
         return view
@@ -90,7 +93,7 @@ class StepHistory:
         """Rows of "loss" or "gradient_norm" that are NaN or infinite: the first few hundred, which is all a chart needs."""
         return self._nonfinite[name]
 
-    def column(self, name: str) -> npt.NDArray[np.generic]:
+    def column(self, name: str) -> Column:
         """All values so far of one column of STEP_DTYPE, or of "accuracy" (of the batch, in [0, 1])."""
         return self._columns[name]
 
@@ -126,7 +129,7 @@ class ReportHistory:
         copy._columns = self._columns.snapshot()
         return copy
 
-    def column(self, name: str) -> npt.NDArray[np.generic]:
+    def column(self, name: str) -> Column:
         """All values so far of one column."""
         return self._columns[name]
 
@@ -156,7 +159,7 @@ def bucket_size(count: int, buckets: int = MAX_BUCKETS) -> int:
     return size
 
 
-def thin(values: npt.NDArray[np.generic], first_bucket: int = 0, buckets: int = MAX_BUCKETS) -> Thinned:
+def thin(values: Column, first_bucket: int = 0, buckets: int = MAX_BUCKETS) -> Thinned:
     """Choose the rows of a column that a chart shows, so that no spike is lost. Non-finite values are passed over
     where a bucket has finite ones; `StepHistory.nonfinite_rows` gives their places.
 

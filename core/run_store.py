@@ -1,13 +1,13 @@
 """A run's folder: the truth about a run, whoever trained it. Written by appending, read by tailing.
 
-    runs/<id>/config.json        settings (TrainConfig.to_json)
-              environment.json   versions and machine
-              status.json        state, reason, progress, result; replaced as a whole about once a second
-              steps.bin          rows of events.STEP_DTYPE, appended about ten times a second
-              reports.bin        rows of events.REPORT_DTYPE, likewise
-              events.jsonl       started, validated, tested, stopped early: one JSON object a line
-              best.pt, last.pt   weights (core.checkpoints)
-              lock               held by the process that trains, so that a killed run is not taken for a running one
+runs/<id>/config.json        settings (TrainConfig.to_json)
+          environment.json   versions and machine
+          status.json        state, reason, progress, result; replaced as a whole about once a second
+          steps.bin          rows of events.STEP_DTYPE, appended about ten times a second
+          reports.bin        rows of events.REPORT_DTYPE, likewise
+          events.jsonl       started, validated, tested, stopped early: one JSON object a line
+          best.pt, last.pt   weights (core.checkpoints)
+          lock               held by the process that trains, so that a killed run is not taken for a running one
 """
 
 import base64
@@ -104,7 +104,8 @@ class RunWriter:
             self._lock.acquire(timeout=5)
             _replace_text(self.folder / "config.json", config.to_json())
             self._streams = {
-                name: open(self.folder / name, "ab", buffering=0) for name in ("steps.bin", "reports.bin", "events.jsonl")
+                name: open(self.folder / name, "ab", buffering=0)  # noqa: SIM115 - open as long as the run
+                for name in ("steps.bin", "reports.bin", "events.jsonl")
             }
         except OSError as error:
             raise RunError(f"A run cannot be saved in {root}: {error.strerror or error}. Choose a writable folder with "

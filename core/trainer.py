@@ -62,6 +62,14 @@ class _Run:
     status: RunStatus = RunStatus.QUEUED
 
 
+@dataclass(frozen=True)
+class _Ending:
+    status: RunStatus
+    reason: str = ""
+    details: str = ""
+    failure: str = ""
+
+
 class Trainer:
     """Trains one run at a time in a thread of its own; the others wait in line.
 
@@ -153,7 +161,7 @@ class Trainer:
         the first."""
         with self._lock:
             current = self._jobs.get(name)
-            if current and current[0].status.is_active or self._closing:
+            if (current and current[0].status.is_active) or self._closing:
                 return
             cancel = threading.Event()
             self._jobs[name] = JobSnapshot(name, RunStatus.RUNNING, Progress(0, 0, "Starting")), cancel
@@ -215,15 +223,15 @@ class Trainer:
 
     def _train(self, run: _Run) -> None:
         """One run from its turn to its end; every failure ends in its status."""
-        ending = (RunStatus.STOPPED,) if run.stop.is_set() else self._follow(run)
+        ending = _Ending(RunStatus.STOPPED) if run.stop.is_set() else self._follow(run)
         try:
-            self._set(run, *ending)
+            self._set(run, ending.status, ending.reason, ending.details, ending.failure)
         except RunError:
-            run.status = ending[0]  # the disk takes nothing more; letting go of the lock still marks the run as ended
+            run.status = ending.status  # the disk takes nothing more; letting go of the lock still marks the run as ended
         finally:
             run.writer.close()
 
-    def _follow(self, run: _Run) -> tuple[RunStatus] | tuple[RunStatus, str, str, str]:
+    def _follow(self, run: _Run) -> "_Ending":
         self._set(run, RunStatus.PREPARING)
         from core.recorded_run import RecordedRun  # torch comes with it: not before the first run
 
@@ -236,14 +244,14 @@ class Trainer:
                     if run.pause.is_set() and not run.stop.is_set():
                         self._stand_still(run, recorded)
                     if run.stop.is_set():
-                        return (RunStatus.STOPPED,)
-            return (RunStatus.FINISHED,)
+                        return _Ending(RunStatus.STOPPED)
+            return _Ending(RunStatus.FINISHED)
         except Exception as error:
             reason, details = recorded.failure_words(error), "".join(traceback.format_exception(error))
             # The traceback's frames hold the tensors that did not fit; without them the memory is free again.
             traceback.clear_frames(error.__traceback__)
             gc.collect()
-            return RunStatus.FAILED, reason, details, type(error).__name__
+            return _Ending(RunStatus.FAILED, reason, details, type(error).__name__)
 
     def _stand_still(self, run: _Run, recorded: "RecordedRun") -> None:
         recorded.flush()
@@ -275,11 +283,8 @@ class Trainer:
     def _update_job(self, name: str, given: object) -> None:
         with self._lock:
             job, cancel = self._jobs[name]
-            if isinstance(given, Progress):
-                job = replace(job, progress=given)
-            else:
-                job = replace(job, results=(*job.results, given))
-            self._jobs[name] = job, cancel
+            change = {"progress": given} if isinstance(given, Progress) else {"results": (*job.results, given)}
+            self._jobs[name] = replace(job, **change), cancel
 
 
 _trainer: Trainer | None = None

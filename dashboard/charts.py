@@ -286,8 +286,12 @@ def figure(chart: Chart) -> go.Figure:
         legend={"orientation": "h", "y": -0.25}, uirevision=chart.id,
     )  # fmt: skip
     drawn.update_xaxes(title_text=chart.x_title)
-    drawn.update_yaxes(title_text=chart.y_title, type="log" if chart.log else "linear",
-                       rangemode="tozero" if chart.from_zero else "normal", tickformat=chart.y_format or None)
+    drawn.update_yaxes(
+        title_text=chart.y_title,
+        type="log" if chart.log else "linear",
+        rangemode="tozero" if chart.from_zero else "normal",
+        tickformat=chart.y_format or None,
+    )
     return drawn
 
 
@@ -325,8 +329,9 @@ def per_digit_figure(evaluation: Evaluation) -> go.Figure:
     counts = np.array(evaluation.confusion)
     totals = np.maximum(counts.sum(1), 1)
     accuracy = 100 * counts.diagonal() / totals
+    labels = [f"{one:.1f}" for one in accuracy]
     drawn = go.Figure(go.Bar(
-        x=[str(digit) for digit in range(10)], y=accuracy, marker_color=theme.VALIDATION, text=[f"{one:.1f}" for one in accuracy],
+        x=[str(digit) for digit in range(10)], y=accuracy, marker_color=theme.VALIDATION, text=labels,
         customdata=totals, hovertemplate="%{x}: %{y:.2f} % of %{customdata} right<extra></extra>",
     ))  # fmt: skip
     lowest = max(0.0, float(accuracy.min()) - 5) if accuracy.min() > 50 else 0.0

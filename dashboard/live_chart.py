@@ -16,6 +16,7 @@ import numpy as np
 import plotly
 import plotly.graph_objects as go
 import streamlit as st
+from streamlit.components.v2 import component
 
 from core.run_store import RunSnapshot
 from dashboard import session
@@ -42,7 +43,7 @@ _message_ids = count(1)
 
 @cache
 def _component(kind: str) -> Callable[..., Any]:
-    return st.components.v2.component(
+    return component(
         f"digit_lab_{kind}",
         html=f'<div class="digit-lab-frame"><div class="digit-lab-{kind}"></div></div>',
         css=_STYLE,
@@ -109,8 +110,8 @@ def message(charts: list[Chart], sent: Sent, complete: bool, address: str, uirev
         "plotly": address,
         "config": PLOT_CONFIG,
         "charts": [
-            {"id": chart.id, "title": chart.title, "y_title": chart.y_title, "x_title": chart.x_title, "log": chart.log, "from_zero": chart.from_zero,
-             "note": chart.note, "alt": chart.alt, "y_format": chart.y_format, "lines": [_plain(line) for line in chart.lines]}
+            {"id": chart.id, "title": chart.title, "y_title": chart.y_title, "x_title": chart.x_title, "log": chart.log,
+             "from_zero": chart.from_zero,             "note": chart.note, "alt": chart.alt, "y_format": chart.y_format, "lines": [_plain(line) for line in chart.lines]}
             for chart in charts
         ],
     }  # fmt: skip

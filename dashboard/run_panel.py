@@ -152,7 +152,10 @@ def _evaluation(snapshot: RunSnapshot) -> None:
     if snapshot.tested:
         evaluation, of = snapshot.tested.evaluation, "the test digits"
     elif snapshot.validations:
-        evaluation, of = snapshot.validations[-1].evaluation, f"the validation digits, after step {snapshot.validations[-1].step:,}"
+        evaluation, of = (
+            snapshot.validations[-1].evaluation,
+            f"the validation digits, after step {snapshot.validations[-1].step:,}",
+        )
     else:
         st.caption("After the first validation you will see here which digits the model confuses, and the worst mistakes "
                    "as pictures.")  # fmt: skip
@@ -179,7 +182,8 @@ def _mistake(one: Mistake) -> str:
     words = f"{one.label} → {one.predicted} ({one.probability:.0%})"
     return (f'<figure style="display:inline-block;margin:0 12px 8px 0;text-align:center"><img width="84" height="84" '
             f'style="image-rendering:pixelated;border-radius:4px" alt="A {one.label} taken for a {one.predicted}" '
-            f'src="data:image/png;base64,{source}"><figcaption style="font-size:0.8rem;opacity:0.8">{words}</figcaption></figure>')  # fmt: skip
+            f'src="data:image/png;base64,{source}"><figcaption style="font-size:0.8rem;opacity:0.8">{words}</figcaption>'
+            "</figure>")  # fmt: skip
 
 
 def _downloads(snapshot: RunSnapshot) -> None:

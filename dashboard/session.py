@@ -6,6 +6,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 import streamlit as st
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from core.config import PRESETS, TrainConfig, format_value, parse_values, preset_named, settings
 from core.data import data_root, missing_files
@@ -267,5 +268,5 @@ def is_warm() -> bool:
 
 
 def _session_id() -> str:
-    context = st.runtime.scriptrunner.get_script_run_ctx()
+    context = get_script_run_ctx()
     return context.session_id if context else "none"

@@ -36,7 +36,7 @@ def _field(name: str, found: dict[str, str]) -> None:
     kind = field_kind(name)
     if setting.choices:
         st.selectbox(setting.label, setting.choices, key=key, help=setting.help, persist_state="session",
-                     format_func=lambda value: theme.CHOICE_WORDS.get(value, value))  # fmt: skip
+                     format_func=lambda value: theme.CHOICE_WORDS.get(value) or str(value))  # fmt: skip
     elif kind is bool:
         st.toggle(setting.label, key=key, help=setting.help, persist_state="session")
     elif kind is int:

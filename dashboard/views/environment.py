@@ -1,5 +1,7 @@
 """Environment: is the installation sound, and what does it compute with?"""
 
+from typing import cast
+
 import streamlit as st
 
 from core.preflight import CheckLine, Verdict, as_text
@@ -32,7 +34,7 @@ def _findings(was_running: bool) -> None:
         return
     if was_running != job.status.is_active:
         st.rerun()
-    lines = [line for line in job.results if isinstance(line, CheckLine) or hasattr(line, "verdict")]
+    lines = [cast(CheckLine, line) for line in job.results]
     st.caption("Looking …" if was_running else _summary(lines))
     st.markdown(_table(lines))
     if job.reason:

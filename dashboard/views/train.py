@@ -37,8 +37,13 @@ def _presets(config: TrainConfig | None) -> None:
     current = preset_of(config) if config is not None else None
     session.set_widget("preset", current)
     st.pills("Preset", list(PRESETS), key="preset", on_change=session.choose_preset, args=("preset",),
-             format_func=lambda name: (":material/warning: " if PRESETS[name].instructive else "") + PRESETS[name].title)  # fmt: skip
+             format_func=_preset_label)  # fmt: skip
     st.caption(PRESETS[current].reason if current else "Your own settings. A preset above replaces them.")
+
+
+def _preset_label(name: str) -> str:
+    preset = PRESETS[name]
+    return f":material/warning: {preset.title}" if preset.instructive else preset.title
 
 
 def _start_row(config: TrainConfig | None, found: dict[str, str]) -> None:

@@ -163,7 +163,9 @@ def test_nothing_sticks_out_and_every_control_has_a_name(server: Server, open_pa
     expect(page.get_by_text("Test accuracy")).to_be_visible(timeout=60_000)
     wait_for_points(page, 5)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
-    wide = page.evaluate("[...document.querySelectorAll('.digit-lab-charts .plot')].map(plot => plot.getBoundingClientRect().right)")
+    wide = page.evaluate(
+        "[...document.querySelectorAll('.digit-lab-charts .plot')].map(plot => plot.getBoundingClientRect().right)"
+    )
     assert len(wide) == 5
     assert max(wide) <= width
     nameless = page.evaluate(

@@ -114,7 +114,9 @@ def test_unknown_keys_and_broken_json_are_refused():
     assert json.loads(TrainConfig().to_json())["epochs"] == 10
 
 
-@pytest.mark.parametrize(("value", "text"), [(1e-5, "1e-5"), (0.001, "0.001"), (1e-3 / 3, repr(1e-3 / 3)), (2.0, "2"), (None, "")])
+@pytest.mark.parametrize(
+    ("value", "text"), [(1e-5, "1e-5"), (0.001, "0.001"), (1e-3 / 3, repr(1e-3 / 3)), (2.0, "2"), (None, "")]
+)
 def test_numbers_are_shown_as_people_write_them(value, text):
     assert format_value(value) == text
 

@@ -36,7 +36,9 @@ def test_the_sample_is_5000_real_digits_in_equal_shares(tmp_path):
         assert part.images.shape[1:] == (1, 28, 28)
         assert part.images.max() == 255
     everything = np.concatenate([part.images.reshape(len(part), -1) for part in (splits.train, splits.validation, splits.test)])
-    assert len(np.unique(everything, axis=0)) == len(np.unique(np.concatenate([d.images.reshape(len(d), -1) for d in load_sample()]), axis=0))
+    assert len(np.unique(everything, axis=0)) == len(
+        np.unique(np.concatenate([d.images.reshape(len(d), -1) for d in load_sample()]), axis=0)
+    )
 
 
 def test_the_validation_digits_do_not_depend_on_seed_or_training_size(tmp_path):

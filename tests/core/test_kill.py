@@ -18,7 +18,14 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def train_in_a_process(runs: Path) -> "subprocess.Popen[bytes]":
-    settings = {"dataset": "mnist_sample", "epochs": 500, "train_size": 640, "model": "mlp", "threads": 1, "validation_size": 100}
+    settings = {
+        "dataset": "mnist_sample",
+        "epochs": 500,
+        "train_size": 640,
+        "model": "mlp",
+        "threads": 1,
+        "validation_size": 100,
+    }
     changes = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
     command = [sys.executable, "-m", "core", "train", *changes, "--runs", str(runs), "--json"]
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -49,7 +49,9 @@ def test_a_failed_run_ends_in_1_with_its_reason(runs, capsys):
 
 def test_presets_and_changes_make_a_configuration():
     assert config_from("tutorial", []) == TrainConfig()
-    assert config_from("tutorial", ["learning_rate=1e-5", "gradient_clip=1"]) == TrainConfig(learning_rate=1e-5, gradient_clip=1.0)
+    assert config_from("tutorial", ["learning_rate=1e-5", "gradient_clip=1"]) == TrainConfig(
+        learning_rate=1e-5, gradient_clip=1.0
+    )
     for preset, assignments in (("best", []), ("tutorial", ["epochs"]), ("tutorial", ["lr=1"])):
         with pytest.raises(ConfigError):
             config_from(preset, assignments)

@@ -7,9 +7,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import RunError
-from core.events import REPORT_DTYPE, STEP_DTYPE, Evaluation, Mistake, RunStarted, RunStatus, StepsEnded, StoppedEarly
+from core.events import (
+    REPORT_DTYPE,
+    STEP_DTYPE,
+    Evaluation,
+    Mistake,
+    RunStarted,
+    RunStatus,
+    StepsEnded,
+    StoppedEarly,
+    Validated,
+)
 from core.events import Tested as WasTested
-from core.events import Validated
 from core.run_store import RunReader, RunWriter, is_held, list_runs, read_info, run_folder
 from tests.conftest import SAMPLE
 
@@ -151,7 +160,7 @@ def test_unreadable_settings_are_told(writer):
     with pytest.raises(RunError, match="epochs"):
         RunReader(writer.folder).read()
     (writer.folder / "config.json").unlink()
-    with pytest.raises(RunError, match="config.json"):
+    with pytest.raises(RunError, match=r"config\.json"):
         RunReader(writer.folder).read()
     with pytest.raises(RunError, match="no run"):
         read_info(writer.folder.parent / "gone")

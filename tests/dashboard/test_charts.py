@@ -3,9 +3,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from core.events import STEP_DTYPE, Evaluation, RunStatus
+from core.events import STEP_DTYPE, Evaluation, RunStatus, Validated
 from core.events import Tested as WasTested
-from core.events import Validated
 from core.metrics import ReportHistory, StepHistory
 from core.run_store import RunInfo, RunSnapshot
 from dashboard import charts
@@ -15,7 +14,9 @@ from dashboard.run_panel import first_loss_words, metrics_csv
 from tests.conftest import SAMPLE
 from tests.core.test_run_store import steps
 
-SCORE = Evaluation(0.2, 0.95, tuple(tuple(10 * (row == column) + (row + 1 == column) for column in range(10)) for row in range(10)), (), 0.1)
+SCORE = Evaluation(
+    0.2, 0.95, tuple(tuple(10 * (row == column) + (row + 1 == column) for column in range(10)) for row in range(10)), (), 0.1
+)
 
 
 def snapshot_of(count: int, losses=None, total: int = 0) -> RunSnapshot:
@@ -135,7 +136,8 @@ def test_the_schedule_preview_is_drawn():
 
 
 @pytest.mark.parametrize(
-    ("loss", "word"), [(2.303, "As it should"), (2.5, "As it should"), (9.0, "Higher"), (0.3, "Lower"), (float("nan"), "not finite")]
+    ("loss", "word"),
+    [(2.303, "As it should"), (2.5, "As it should"), (9.0, "Higher"), (0.3, "Lower"), (float("nan"), "not finite")],
 )
 def test_the_first_loss_is_explained(loss, word):
     assert word in first_loss_words(loss)

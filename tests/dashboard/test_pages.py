@@ -30,7 +30,9 @@ def button(app, label):
 
 
 def texts(app) -> str:
-    return "\n".join(one.value for kind in (app.markdown, app.caption, app.error, app.warning, app.info, app.success) for one in kind)
+    return "\n".join(
+        one.value for kind in (app.markdown, app.caption, app.error, app.warning, app.info, app.success) for one in kind
+    )
 
 
 def quick(app):
