@@ -73,8 +73,10 @@ function draw(live, chart, element) {
 }
 
 // Draws only what a person can see; the rest waits until it comes into view.
+// Drawing takes at most a quarter of the browser's time: on a slow machine it would take it from the training.
 function drawVisible(live) {
-  if (!window.Plotly || document.hidden) return;
+  const began = performance.now();
+  if (!window.Plotly || document.hidden || began < live.notBefore) return;
   const { text } = colors(live.host);
   live.background = getComputedStyle(live.host).getPropertyValue("--st-background-color") || "#fff";
   live.drawnText = text;
@@ -88,6 +90,8 @@ function drawVisible(live) {
     draw(live, chart, figure.plot);
     figure.drawn = live.version;
   }
+  const ended = performance.now();
+  live.notBefore = ended + 3 * (ended - began);
 }
 
 function makeFigures(live) {
@@ -109,7 +113,7 @@ function makeFigures(live) {
 }
 
 function start(host) {
-  const live = { host, points: new Map(), charts: [], figures: new Map(), token: null, version: 0, asked: null };
+  const live = { host, points: new Map(), charts: [], figures: new Map(), token: null, version: 0, asked: null, notBefore: 0 };
   live.observer = new IntersectionObserver((entries) => {
     for (const entry of entries) entry.target.owner.visible = entry.isIntersecting;
     drawVisible(live);

@@ -111,7 +111,8 @@ def message(charts: list[Chart], sent: Sent, complete: bool, address: str, uirev
         "config": PLOT_CONFIG,
         "charts": [
             {"id": chart.id, "title": chart.title, "y_title": chart.y_title, "x_title": chart.x_title, "log": chart.log,
-             "from_zero": chart.from_zero,             "note": chart.note, "alt": chart.alt, "y_format": chart.y_format, "lines": [_plain(line) for line in chart.lines]}
+             "from_zero": chart.from_zero, "note": chart.note, "alt": chart.alt, "y_format": chart.y_format,
+             "lines": [_plain(line) for line in chart.lines]}
             for chart in charts
         ],
     }  # fmt: skip

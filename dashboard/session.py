@@ -131,6 +131,8 @@ def show_run(run_id: str) -> None:
 def shown_run() -> str | None:
     """The run to show: the chosen one, else the one that trains, else the newest; None before the first."""
     if chosen := st.session_state.get("shown_run"):
+        if st.query_params.get("run") != chosen:  # another page took it out of the address
+            st.query_params["run"] = chosen
         return chosen
     if active := get_trainer().active():
         return next(iter(active))

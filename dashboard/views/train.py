@@ -26,11 +26,16 @@ def page() -> None:
         if config is not None:
             with st.expander("Link to these settings"):
                 st.code(session.settings_link(config), language=None, wrap_lines=True)
-    st.title("Train a digit classifier", anchor=False)
-    _presets(config)
-    _start_row(config, found)
-    _data_note()
-    live()
+    # Refreshing parts have places of their own, made first: a refresh that meets a half-drawn page then still finds its place.
+    top, note, live = st.container(), st.container(), st.container()
+    with top:
+        st.title("Train a digit classifier", anchor=False)
+        _presets(config)
+        _start_row(config, found)
+    with note:
+        _data_note()
+    with live:
+        _live()
 
 
 def _presets(config: TrainConfig | None) -> None:
@@ -64,7 +69,7 @@ def _start_row(config: TrainConfig | None, found: dict[str, str]) -> None:
 
 def _estimate(config: TrainConfig) -> None:
     if not session.is_warm():
-        st.fragment(_wait_until_warm, run_every=0.5)()
+        st.caption("PyTorch is being imported …", width="content")
         return
     parameters, rate, problem = session.estimate(config)
     words = f"{theme.MODEL_WORDS[config.model]}, {parameters:,} parameters · {config.total_steps():,} steps"
@@ -72,12 +77,6 @@ def _estimate(config: TrainConfig) -> None:
         seconds = config.split_sizes()[0] * config.epochs / rate
         words += f" · about {theme.duration_words(seconds)} at {rate:,.0f} images/s, measured here"
     st.caption(f"{words}{problem}", width="content")
-
-
-def _wait_until_warm() -> None:
-    if session.is_warm():
-        st.rerun()
-    st.caption("PyTorch is being imported …", width="content")
 
 
 def _data_note() -> None:
@@ -118,16 +117,15 @@ def _use_download_once_done() -> None:
         st.toast("MNIST is here and verified.")
 
 
-@st.fragment(key="live")
-def live() -> None:
-    """Refreshes quickly while the shown run can change, and slowly otherwise. The structure is the same in both."""
-    polling = _shown_is_active()
-    st.fragment(_panel, run_every=FAST if polling else SLOW)(polling)
+def _live() -> None:
+    """The panel, refreshed quickly while something is about to change, and slowly otherwise."""
+    state = _shown_is_active(), session.is_warm()
+    st.fragment(_panel, run_every=FAST if state != (False, True) else SLOW)(state)
 
 
-def _panel(polling: bool) -> None:
-    if _shown_is_active() != polling:
-        st.rerun()  # registers the other interval
+def _panel(state: tuple[bool, bool]) -> None:
+    if (_shown_is_active(), session.is_warm()) != state:
+        st.rerun()  # only a whole run changes the interval, and the buttons above
     _run_list()
     snapshot = _shown_snapshot()
     if snapshot is not None:

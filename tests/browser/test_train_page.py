@@ -112,6 +112,7 @@ def test_zoom_and_hidden_lines_survive_refreshes(server: Server, open_page):
     wait_for_points(page, count + 30)
     assert page.evaluate(zoom) == before
     assert page.evaluate("document.querySelector('#the-same-node')._fullData[0].visible") == "legendonly"
+    stop(page)
 
 
 def test_a_double_click_is_one_run_and_a_second_tab_finds_it(server: Server, open_page):
@@ -161,6 +162,7 @@ def test_nothing_sticks_out_and_every_control_has_a_name(server: Server, open_pa
     page = open_page(server.url + "/?dataset=mnist_sample&train_size=640&epochs=1&model=mlp", width, height, scheme)
     start(page)
     expect(page.get_by_text("Test accuracy")).to_be_visible(timeout=60_000)
+    page.locator("[data-chart=loss]").scroll_into_view_if_needed()
     wait_for_points(page, 5)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     wide = page.evaluate(
