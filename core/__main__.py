@@ -137,7 +137,7 @@ def _report_end(snapshot: RunSnapshot, as_json: bool) -> int:
               f"{f', {rate:,.0f} images/s' if rate else ''}{tested}")  # fmt: skip
         if info.reason:
             print(info.reason, file=sys.stderr)
-    return int(info.status == RunStatus.FAILED)
+    return int(info.status in (RunStatus.FAILED, RunStatus.INTERRUPTED))
 
 
 def _print_json(values: dict[str, object]) -> None:

@@ -25,6 +25,9 @@ def save_weights(path: Path, weights: dict[str, Tensor], config: TrainConfig, st
         weights: parameters and buffers, on the CPU (`train_loop.copy_weights`).
         config: the run's settings; they name the architecture.
         step: updates made. accuracy: on the validation split, in [0, 1]; None when it was not scored.
+
+    Raises:
+        CheckpointError: the file could not be written.
     """
     content: dict[str, Any] = {
         "format": FORMAT,
@@ -36,11 +39,15 @@ def save_weights(path: Path, weights: dict[str, Tensor], config: TrainConfig, st
     }
     content["digest"] = _digest(content)
     part = path.with_name(f"{path.name}.part")
-    with part.open("wb") as target:
-        torch.save(content, target)
-        target.flush()
-        os.fsync(target.fileno())
-    os.replace(part, path)
+    try:
+        with part.open("wb") as target:
+            torch.save(content, target)
+            target.flush()
+            os.fsync(target.fileno())
+        os.replace(part, path)
+    except (OSError, RuntimeError) as error:  # torch's writer reports a full disk as a RuntimeError
+        part.unlink(missing_ok=True)  # its room is needed for the words that say what happened
+        raise CheckpointError(f"{path.name} could not be saved in {path.parent}: {error}. An earlier one is whole.") from error
 
 
 def load_weights(path: Path) -> dict[str, Any]:

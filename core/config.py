@@ -252,6 +252,11 @@ class TrainConfig:
             )
         if self.workers and self.pipeline == "memory":
             found["workers"] = f"only the dataloader pipeline has workers; got {self.workers}. Set 0, or choose dataloader"
+        if self.schedule == "plateau" and self.schedule_factor == 1:
+            found["schedule_factor"] = "must be below 1 for reduce on plateau, which would reduce nothing; got 1"
+        if not self.validations_per_epoch and (self.schedule == "plateau" or self.early_stopping_patience):
+            what = "reduce on plateau" if self.schedule == "plateau" else "early stopping"
+            found["validations_per_epoch"] = f"{what} needs validations during the run; got 0. Set 1 or more"
         if not found and self.warmup_steps > self.total_steps():
             found["warmup_steps"] = (
                 f"must be at most the number of steps of the run, {self.total_steps():,}; got {self.warmup_steps:,}"

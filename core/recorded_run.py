@@ -1,10 +1,12 @@
 """One run from its data to its last weights, written to its folder as it goes. Knows no threads."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+
+import torch
 
 from core.batches import Batches, make_batches
 from core.checkpoints import save_weights
@@ -29,17 +31,19 @@ class RecordedRun:
         self._config, self._data_root, self._writer, self._shared = config, data_root, writer, shared
         self._state: TrainState | None = None
         self._batches: Batches | None = None
-        self._best_accuracy: float | None = None
+        self._validated: Validated | None = None
+        self._device: torch.device | None = None
 
     def __enter__(self) -> Self:
         return self
 
-    def events(self) -> Iterator[Event]:
+    def events(self) -> Generator[Event, None, None]:
         """The loop's events, each recorded before it is handed on. Reading data comes before the first."""
         keep_freed_memory()
         self._writer.write_environment(environment())
         splits = load_splits(self._config, self._data_root)
         state = self._state = new_state(self._config, shared=self._shared)
+        self._device = state.device
         with numerics(state.threads, deterministic=self._config.deterministic):
             self._batches = make_batches(self._config, splits.train, state.device)
             for event in train(state, self._batches, splits.validation, splits.test):
@@ -62,22 +66,22 @@ class RecordedRun:
         with contextlib.suppress(Exception) if error is not None else contextlib.nullcontext():
             self.flush()
             if self._state is not None and self._state.step:
-                weights = copy_weights(self._state.model)
-                save_weights(self._writer.folder / "last.pt", weights, self._config, self._state.step, self._best_accuracy)
+                step, validated = self._state.step, self._validated
+                accuracy = validated.evaluation.accuracy if validated and validated.step == step else None
+                save_weights(self._writer.folder / "last.pt", copy_weights(self._state.model), self._config, step, accuracy)
         if self._batches is not None:
             self._batches.close()
-        device = self._state.device if self._state is not None else None
         self._state = self._batches = None
-        if device is not None:
-            release_device_memory(device)
+        if self._device is not None:
+            release_device_memory(self._device)
 
     def failure_words(self, error: Exception) -> str:
-        """A failure in words for a learner, while the state still exists."""
+        """A failure in words for a learner."""
         if isinstance(error, CoreError):
             return str(error)
         if is_out_of_memory(error):
             config = self._config
-            left = f" {memory_words(self._state.device).capitalize()} now." if self._state is not None else ""
+            left = f" {memory_words(self._device)} now." if self._device is not None else ""
             return (f"Memory ran out with {config.model} at batch size {config.batch_size:,}.{left} Try half the batch size "
                     "(with gradient accumulation 2 the updates stay the same), a smaller model, or close other "
                     "programs. The memory of this run was given back.")  # fmt: skip
@@ -87,12 +91,12 @@ class RecordedRun:
         state = self._state
         assert state is not None
         if isinstance(event, Validated):
+            self._validated = event
             if event.best:
-                self._best_accuracy = event.evaluation.accuracy
-                self._writer.update(best_accuracy=self._best_accuracy)
-            if state.best_step == event.step:
-                save_weights(self._writer.folder / "best.pt", state.best_weights, self._config, event.step,
-                             event.evaluation.accuracy)  # fmt: skip
+                self._writer.update(best_accuracy=event.evaluation.accuracy)
         if isinstance(event, Tested):
             self._writer.update(test_accuracy=event.evaluation.accuracy)
         self._writer.append(event)
+        if isinstance(event, Validated) and state.best_step == event.step:
+            path = self._writer.folder / "best.pt"
+            save_weights(path, state.best_weights, self._config, event.step, event.evaluation.accuracy)

@@ -17,6 +17,7 @@ import re
 import secrets
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,7 @@ from core.metrics import ReportHistory, StepHistory
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _STATUS_SECONDS = 1.0
+_REPLACE_TRIES = 25
 
 
 def runs_root() -> Path:
@@ -136,7 +138,8 @@ class RunWriter:
                 self._write("reports.bin", report.tobytes())
                 self.update(step=int(steps["step"][-1]), train_seconds=float(report["seconds"][0]))
                 if time.monotonic() - self._written_at >= _STATUS_SECONDS:
-                    self._write_info()
+                    with suppress(RunError):  # progress only; a disk that takes nothing is told by the steps themselves
+                        self._write_info()
             case RunStarted() | Validated() | Tested() | StoppedEarly():
                 self._append_json(_EVENT_NAMES[type(event)], asdict(event))
             case _:
@@ -324,7 +327,7 @@ def read_info(folder: Path) -> RunInfo:
 def _read_status(folder: Path) -> RunInfo:
     try:
         values = json.loads((folder / "status.json").read_text(encoding="utf-8"))
-        return RunInfo(**{**values, "status": RunStatus(values["status"])})
+        return RunInfo(**{**values, "run_id": folder.name, "status": RunStatus(values["status"])})
     except FileNotFoundError:
         raise RunError(f"There is no run {folder.name}. It may have been deleted.") from None
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -389,4 +392,10 @@ def _evaluation_of(values: dict[str, Any]) -> Evaluation:
 def _replace_text(path: Path, text: str) -> None:
     part = path.with_name(f"{path.name}.part")
     part.write_text(text, encoding="utf-8")
+    for _ in range(_REPLACE_TRIES - 1):
+        try:
+            os.replace(part, path)
+            return
+        except PermissionError:  # on Windows, while a viewer has the file open
+            time.sleep(0.02)
     os.replace(part, path)

@@ -262,7 +262,7 @@ def _evaluating(
                 images = torch.from_numpy(digits.images[start : start + batch_size].copy()).to(device)
                 labels = torch.from_numpy(digits.labels[start : start + batch_size]).to(device)
                 logits = model(normalise(images)).float()
-                loss_sum += F.cross_entropy(logits, labels, reduction="sum").double().item()
+                loss_sum += F.cross_entropy(logits, labels, reduction="sum").item()
                 probabilities[start : start + batch_size] = logits.softmax(1).cpu().numpy()
             yield StepDone()
     finally:

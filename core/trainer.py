@@ -11,6 +11,7 @@ import threading
 import traceback
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import monotonic
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING
 from core.config import TrainConfig, preset_of
 from core.errors import CoreError, RunError
 from core.events import Progress, RunStarted, RunStatus
-from core.run_store import RunReader, RunSnapshot, RunWriter, run_folder
+from core.run_store import RunInfo, RunReader, RunSnapshot, RunWriter, run_folder
 
 if TYPE_CHECKING:
     from core.recorded_run import RecordedRun
@@ -85,6 +86,7 @@ class Trainer:
         self._jobs: dict[str, tuple[JobSnapshot, threading.Event]] = {}
         self._thread: threading.Thread | None = None
         self._closing = False
+        self._unwritten: dict[str, RunInfo] = {}  # endings that the disk did not take
         self._readers: OrderedDict[Path, tuple[threading.Lock, RunReader]] = OrderedDict()
 
     def start(self, config: TrainConfig, data_root: Path, runs_root: Path, *, token: str | None = None) -> str:
@@ -127,10 +129,17 @@ class Trainer:
 
     def stop(self, run_id: str) -> None:
         """End the run after the current step, or take it out of the line. Its weights are saved."""
-        if run := self._active(run_id):
+        with self._wake:
+            run = self._runs.get(run_id)
+            if run is None:
+                return
             run.stop.set()
-            with self._wake:
-                self._wake.notify_all()
+            waits = run_id != next(iter(self._runs))
+            if waits:
+                del self._runs[run_id]
+            self._wake.notify_all()
+        if waits:
+            self._end(run, _Ending(RunStatus.STOPPED))
 
     def active(self) -> dict[str, RunStatus]:
         """Runs of this process that have not ended, in the order of their turn."""
@@ -154,7 +163,9 @@ class Trainer:
             while len(self._readers) > _MAX_READERS:
                 self._readers.popitem(last=False)
         with lock:
-            return reader.read()
+            snapshot = reader.read()
+        unwritten = self._unwritten.get(run_id)
+        return replace(snapshot, info=unwritten) if unwritten else snapshot
 
     def start_job(self, name: str, steps: Callable[[], Iterator[object]]) -> None:
         """Run a generator in a thread: it gives Progress, or results. One job of a name at a time: a second start joins
@@ -223,22 +234,30 @@ class Trainer:
 
     def _train(self, run: _Run) -> None:
         """One run from its turn to its end; every failure ends in its status."""
-        ending = _Ending(RunStatus.STOPPED) if run.stop.is_set() else self._follow(run)
+        try:
+            ending = _Ending(RunStatus.STOPPED) if run.stop.is_set() else self._follow(run)
+        except Exception as error:  # even telling the failure failed: a broken GPU answers no question
+            ending = _Ending(RunStatus.FAILED, f"{type(error).__name__}: {error}", traceback.format_exc(), type(error).__name__)
+        self._end(run, ending)
+
+    def _end(self, run: _Run, ending: _Ending) -> None:
         try:
             self._set(run, ending.status, ending.reason, ending.details, ending.failure)
         except RunError:
-            run.status = ending.status  # the disk takes nothing more; letting go of the lock still marks the run as ended
-        finally:
+            run.status = ending.status
+            self._unwritten[run.writer.run_id] = run.writer.info
+        with suppress(Exception):
             run.writer.close()
 
     def _follow(self, run: _Run) -> "_Ending":
-        self._set(run, RunStatus.PREPARING)
-        from core.recorded_run import RecordedRun  # torch comes with it: not before the first run
-
-        recorded = RecordedRun(run.config, run.data_root, run.writer, shared=self._shared)
+        recorded = None
         try:
-            with recorded:
-                for event in recorded.events():
+            self._set(run, RunStatus.PREPARING)
+            from core.recorded_run import RecordedRun  # torch comes with it: not before the first run
+
+            recorded = RecordedRun(run.config, run.data_root, run.writer, shared=self._shared)
+            with recorded, closing(recorded.events()) as events:
+                for event in events:
                     if isinstance(event, RunStarted):
                         self._set(run, RunStatus.RUNNING)
                     if run.pause.is_set() and not run.stop.is_set():
@@ -247,11 +266,12 @@ class Trainer:
                         return _Ending(RunStatus.STOPPED)
             return _Ending(RunStatus.FINISHED)
         except Exception as error:
-            reason, details = recorded.failure_words(error), "".join(traceback.format_exception(error))
+            words = recorded.failure_words(error) if recorded else f"The run could not begin: {type(error).__name__}: {error}"
+            details = "".join(traceback.format_exception(error))
             # The traceback's frames hold the tensors that did not fit; without them the memory is free again.
             traceback.clear_frames(error.__traceback__)
             gc.collect()
-            return _Ending(RunStatus.FAILED, reason, details, type(error).__name__)
+            return _Ending(RunStatus.FAILED, words, details, type(error).__name__)
 
     def _stand_still(self, run: _Run, recorded: "RecordedRun") -> None:
         recorded.flush()

@@ -12,15 +12,23 @@ import streamlit as st  # noqa: E402
 
 from dashboard import session, theme  # noqa: E402
 
-st.set_page_config(page_title="Digit Lab", page_icon="🔢", layout="wide")
-st.html(theme.PAGE_STYLE)
-session.begin()
-chosen = st.navigation(
-    [
-        st.Page("views/train.py", title="Train", icon=":material/model_training:", default=True),
-        st.Page("views/environment.py", title="Environment", icon=":material/memory:"),
-    ],
-    position="top",
-)
-chosen.run()
-session.warm_up()
+
+def main() -> None:
+    """Draw the chosen page."""
+    st.set_page_config(page_title="Digit Lab", page_icon="🔢", layout="wide")
+    st.html(theme.PAGE_STYLE)
+    session.begin()
+    chosen = st.navigation(
+        [
+            st.Page("views/train.py", title="Train", icon=":material/model_training:", default=True),
+            st.Page("views/environment.py", title="Environment", icon=":material/memory:"),
+        ],
+        position="top",
+    )
+    chosen.run()
+    session.warm_up()
+
+
+# The name is another one in DataLoader workers, which import this file as the main script of their parent.
+if __name__ == "__main__":
+    main()

@@ -174,8 +174,9 @@ export default function ({ data, parentElement, setTriggerValue, setStateValue }
       live.asked = null;
       live.version += 1;
       makeFigures(live);
-    } else if (live.asked !== data.token) {
+    } else if (live.asked !== data.token || performance.now() > live.askedAt + 2000) {
       live.asked = data.token;
+      live.askedAt = performance.now();
       setTriggerValue("resend", data.id);
     }
   }

@@ -113,7 +113,8 @@ def _ending(snapshot: RunSnapshot) -> None:
         if snapshot.stopped_early:
             st.info(snapshot.stopped_early.reason)
     elif info.status == RunStatus.STOPPED:
-        st.info("Stopped by hand. The test digits were not scored; the last weights are saved in the run's folder.")
+        saved = "; the last weights are saved in the run's folder" if snapshot.step else " and nothing was trained"
+        st.info(f"Stopped by hand. The test digits were not scored{saved}.")
 
 
 def _first_loss(snapshot: RunSnapshot) -> None:

@@ -15,6 +15,7 @@ from core.events import Progress
 from core.preflight import check
 from core.run_store import RunInfo, list_runs, read_info, run_folder, runs_root
 from core.trainer import get_trainer
+from dashboard import theme
 from dashboard.charts import Sent, View
 
 OWN = "own"
@@ -29,17 +30,18 @@ def begin() -> None:
     if "settings_loaded" in st.session_state:
         return
     st.session_state.settings_loaded = True
-    st.session_state.link_problems = {}
     given = {name: value for name, value in st.query_params.items() if name in settings()}
-    preset = st.query_params.get("preset", "tutorial")
-    config = TrainConfig()
+    config, problems = TrainConfig(), {}
     try:
-        config = preset_named(preset)
-        config = replace(config, **parse_values(given))
-        if found := config.problems():
-            raise ConfigError(found)
+        config = preset_named(st.query_params.get("preset", "tutorial"))
     except ConfigError as error:
-        st.session_state.link_problems = error.problems
+        problems.update(error.problems)
+    for name, text in given.items():
+        try:
+            config = replace(config, **parse_values({name: text})).validate()
+        except ConfigError as error:
+            problems[name] = "; ".join(error.problems.values())
+    st.session_state.link_problems = problems
     if "dataset" not in given and missing_files(data_root()):
         config = replace(config, dataset="mnist_sample")
     fill_form(config)
@@ -67,11 +69,10 @@ def fill_form(config: TrainConfig) -> None:
 
 
 def choose_preset(key: str) -> None:
-    """Fill the form with the preset that a widget names; data set, device, threads and seed stay as they are."""
+    """Fill the form with the preset that a widget names; data set and seed stay as they are."""
     name = st.session_state[key]
     if name in PRESETS:
-        config, _ = form_config()
-        kept = {} if config is None else {"dataset": config.dataset, "seed": config.seed}
+        kept = {field: st.session_state[form_key(field)] for field in ("dataset", "seed")}
         fill_form(replace(PRESETS[name].config, **kept))
 
 
@@ -151,22 +152,27 @@ def run_info(run_id: str) -> RunInfo:
     return read_info(run_folder(runs_root(), run_id))
 
 
-def estimate(config: TrainConfig) -> tuple[int, float | None, str]:
-    """What a run with these settings would be: (parameters, images/s measured here or None, what hindered it in words).
+def estimate(config: TrainConfig) -> str:
+    """In words, what a run with these settings would be: its parameters, steps, and the time by a trial on this machine.
 
     Needs torch; call it when `is_warm`. The trial takes under a second and is kept; while a run trains it is left out.
     """
-    from core.models import parameter_count
-    from core.preflight import measure_rate
-
-    parameters = parameter_count(config)
-    if get_trainer().active():
-        return parameters, None, ""
-    speed = replace(TrainConfig(), **{name: getattr(config, name) for name in _SPEED_FIELDS})
     try:
-        return parameters, measure_rate(speed), ""
+        from core.models import parameter_count
+        from core.preflight import measure_rate
+
+        words = f"{theme.MODEL_WORDS[config.model]}, {parameter_count(config):,} parameters · {config.total_steps():,} steps"
+        if get_trainer().active():
+            return words
+        rate = measure_rate(replace(TrainConfig(), **{name: getattr(config, name) for name in _SPEED_FIELDS}))
     except CoreError as error:
-        return parameters, None, f" · {error}"
+        return theme.plain(str(error))
+    except Exception as error:  # a broken installation, a GPU that answers nothing: the page goes on
+        return theme.plain(f"The trial failed ({type(error).__name__}: {error}). The Environment page says more.")
+    seconds = theme.duration_words(config.split_sizes()[0] * config.epochs / rate)
+    loading = config.pipeline == "dataloader" or config.augment_shift or config.augment_rotation or config.augment_scale
+    rest = ", without preparing the images" if loading else ""
+    return f"{words} · about {seconds} at {rate:,.0f} images/s, measured here{rest}"
 
 
 # What the time of a step depends on.

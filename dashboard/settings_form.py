@@ -41,7 +41,8 @@ def _field(name: str, found: dict[str, str]) -> None:
         st.toggle(setting.label, key=key, help=setting.help, persist_state="session")
     elif kind is int:
         low, high = int(setting.low or 0), int(setting.high or 2**31)
-        st.number_input(f"{setting.label}", low, high, step=1, key=key, help=f"{setting.help} {low:,} to {high:,}.",
+        start = None if setting.empty else "min"  # None: a cleared field stays empty
+        st.number_input(setting.label, low, high, value=start, step=1, key=key, help=f"{setting.help} {low:,} to {high:,}.",
                         placeholder=setting.empty, persist_state="session")  # fmt: skip
     else:
         st.text_input(setting.label, key=key, help=setting.help, placeholder=setting.empty, persist_state="session")

@@ -71,12 +71,7 @@ def _estimate(config: TrainConfig) -> None:
     if not session.is_warm():
         st.caption("PyTorch is being imported …", width="content")
         return
-    parameters, rate, problem = session.estimate(config)
-    words = f"{theme.MODEL_WORDS[config.model]}, {parameters:,} parameters · {config.total_steps():,} steps"
-    if rate:
-        seconds = config.split_sizes()[0] * config.epochs / rate
-        words += f" · about {theme.duration_words(seconds)} at {rate:,.0f} images/s, measured here"
-    st.caption(f"{words}{problem}", width="content")
+    st.caption(session.estimate(config), width="content")
 
 
 def _data_note() -> None:

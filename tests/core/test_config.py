@@ -49,6 +49,7 @@ def test_defaults_and_presets_are_usable():
         ("validation_size", 50_001, "50,000"),
         ("workers", 2, "dataloader"),
         ("warmup_steps", 999_999, "number of steps"),
+        ("validations_per_epoch", 0, None),
         ("train_size", None, None),
         ("dropout", None, "empty"),
     ],
@@ -73,6 +74,12 @@ def test_a_batchnorm_batch_of_one_is_refused_with_its_reason():
     found = TrainConfig(model="cnn_batchnorm", batch_size=1).problems()
     assert "BatchNorm" in found["batch_size"]
     assert TrainConfig(model="simple_cnn", batch_size=1).problems() == {}
+
+
+def test_settings_that_would_never_act_are_refused():
+    assert "below 1" in TrainConfig(schedule="plateau", schedule_factor=1.0).problems()["schedule_factor"]
+    for changes in ({"schedule": "plateau"}, {"early_stopping_patience": 2}):
+        assert "needs validations" in TrainConfig(validations_per_epoch=0, **changes).problems()["validations_per_epoch"]
 
 
 def test_splits_that_do_not_fit_are_refused():

@@ -10,6 +10,7 @@ from core.checkpoints import load_weights
 from core.data import MNIST_FILES, raw_folder
 from core.errors import ConfigError, RunError
 from core.events import Progress, RunStatus
+from core.run_store import RunWriter
 from core.trainer import Trainer, get_trainer
 from tests.conftest import SAMPLE, wait_for, wait_for_status
 
@@ -196,6 +197,27 @@ def test_an_unexpected_error_reaches_the_folder(trainer, runs, monkeypatch):
     info = wait_for_status(trainer, runs, run_id, RunStatus.FAILED).info
     assert "ZeroDivisionError: a bug" in info.reason
     assert "Traceback" in info.details
+
+
+def test_a_folder_that_takes_nothing_fails_the_run_and_not_the_thread(trainer, runs, monkeypatch):
+    real = RunWriter._write_info
+    full = {"now": True}
+
+    def write(self):
+        if full["now"] and self.info.status == RunStatus.PREPARING:
+            raise RunError("status.json cannot be written: No space left on device.")
+        real(self)
+
+    monkeypatch.setattr(RunWriter, "_write_info", write)
+    first = trainer.start(SAMPLE, NONE, runs)
+    second = trainer.start(dataclasses.replace(SAMPLE, seed=1), NONE, runs)
+    info = wait_for_status(trainer, runs, first, RunStatus.FAILED).info
+    assert "No space left" in info.reason
+    full["now"] = False
+    wait_for(lambda: not trainer.active())
+    assert trainer.read(runs, second).info.status in (RunStatus.FINISHED, RunStatus.FAILED)
+    third = trainer.start(SAMPLE, NONE, runs)
+    wait_for_status(trainer, runs, third, RunStatus.FINISHED)
 
 
 def test_shutting_down_saves_and_refuses_more(runs):

@@ -6,6 +6,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 import core.trainer
+from core.config import GROUPS
 from core.events import RunStatus
 from core.run_store import list_runs
 from core.trainer import Trainer
@@ -21,7 +22,10 @@ def app(tmp_path, monkeypatch):
     monkeypatch.setenv("DIGIT_LAB_RUNS", str(tmp_path / "runs"))
     made = Trainer()
     monkeypatch.setattr(core.trainer, "_trainer", made)
-    yield AppTest.from_file(APP, default_timeout=60)
+    app = AppTest.from_file(APP, default_timeout=60)
+    for group in GROUPS[1:]:
+        app.session_state[f"group_{group}"] = True  # all settings open, so that tests reach them
+    yield app
     made.shutdown()
 
 
@@ -108,12 +112,16 @@ def test_a_link_holds_settings(app):
     assert app.number_input(key="setting_epochs").value == 3
 
 
-def test_a_broken_link_says_what_was_left_out(app):
+def test_a_broken_link_says_what_was_left_out_and_keeps_the_rest(app):
     app.query_params["epochs"] = "-3"
     app.query_params["learning_rate"] = "abc"
+    app.query_params["batch_size"] = "32"
     app.run()
     assert not app.exception
-    assert "epochs" in texts(app) or "learning" in texts(app)
+    assert len(app.warning) == 2
+    assert all(word in texts(app) for word in ("epochs", "rate", "-3", "abc"))
+    assert app.number_input(key="setting_epochs").value == 10
+    assert app.number_input(key="setting_batch_size").value == 32
     assert not button(app, "Start training").disabled
 
 
@@ -123,6 +131,13 @@ def test_a_run_that_is_none_is_told(app, name):
     app.run()
     assert not app.exception
     assert len(app.warning) == 1
+
+
+def test_an_optional_number_can_be_emptied_again(app):
+    quick(app.run())
+    app.number_input(key="setting_train_size").set_value(None).run()
+    assert app.number_input(key="setting_train_size").value is None
+    assert "steps" in texts(app)
 
 
 def test_a_failed_run_shows_its_reason_and_details(app, tmp_path):
