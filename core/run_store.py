@@ -213,7 +213,7 @@ class RunSnapshot:
 
     def images_per_second(self, window: float = 5.0) -> float | None:
         """Training digits per second of training time over the last `window` seconds; None before there is a figure."""
-        seconds = self.steps.column("seconds").astype(np.float64) if len(self.steps) else np.empty(0)
+        seconds = self.steps.column("seconds")
         if len(seconds) < 2:
             return None
         first = int(np.searchsorted(seconds, seconds[-1] - window))

@@ -136,7 +136,7 @@ def run_charts(snapshot: RunSnapshot, view: View, sent: Sent | None = None) -> t
         _gradient_chart(snapshot, axis, start.steps),
         _memory_chart(snapshot, axis, start.reports),
     ]
-    last = Sent(token, max(0, len(snapshot.steps) // steps_bucket - 2), max(0, len(snapshot.reports) // reports_bucket - 2))
+    last = Sent(token, max(0, len(snapshot.steps) // steps_bucket - 1), max(0, len(snapshot.reports) // reports_bucket - 1))
     return charts, last, complete
 
 
