@@ -139,10 +139,9 @@ def first_loss_words(first: float) -> str:
 
 
 def _chart_settings() -> None:
-    session.keep_view()
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        st.segmented_control("X axis", charts.AXES, key="view_axis", required=True, persist_state="session")
-        st.select_slider("Smoothing (steps)", (1, 5, 10, 25, 50, 100, 250, 500), key="view_window", width=220,
+        st.segmented_control("X axis", charts.AXES, default="step", key="view_axis", required=True, persist_state="session")
+        st.select_slider("Smoothing (steps)", (1, 5, 10, 25, 50, 100, 250, 500), 25, key="view_window", width=220,
                          help="The bold train line is the mean of so many steps; the thin one behind it is every step.",
                          persist_state="session")  # fmt: skip
         st.toggle("Logarithmic loss", key="view_log", persist_state="session")

@@ -89,11 +89,6 @@ def form_config() -> tuple[TrainConfig | None, dict[str, str]]:
     return (None if found else config), found
 
 
-def set_widget(key: str, value: Any) -> None:
-    """Give a widget a value before it is drawn."""
-    st.session_state[key] = value
-
-
 def settings_link(config: TrainConfig) -> str:
     """This page's address with these settings in it."""
     changed = {name: format_value(value) for name, value in config.changed().items()}
@@ -183,12 +178,6 @@ _SPEED_FIELDS = ("model", "batch_size", "dropout", "optimizer", "device", "preci
 # --- live charts -------------------------------------------------------------------------------------------------------
 
 
-def keep_view() -> None:
-    """Fill the chart controls once a session."""
-    for key, value in (("view_axis", "step"), ("view_window", 25), ("view_log", False)):
-        st.session_state.setdefault(key, value)
-
-
 def charts_view() -> View:
     """How this session wants to see runs."""
     return View(
@@ -221,13 +210,6 @@ def remember_charts_failed(key: str) -> None:
 def page_was_drawn_anew(key: str) -> None:
     """A whole page run: the browser may have lost the charts (another page, a reload), so they are sent whole once."""
     remember_charts_sent(key, None)
-
-
-def seen_before(name: str, value: Any) -> bool:
-    """True when `value` was given for `name` at the last call of this session: for what should happen once a change."""
-    same = st.session_state.get(f"seen_{name}") == value
-    st.session_state[f"seen_{name}"] = value
-    return same
 
 
 # --- jobs --------------------------------------------------------------------------------------------------------------

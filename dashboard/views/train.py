@@ -40,10 +40,12 @@ def page() -> None:
 
 def _presets(config: TrainConfig | None) -> None:
     current = preset_of(config) if config is not None else None
-    session.set_widget("preset", current)
-    st.pills("Preset", list(PRESETS), key="preset", on_change=session.choose_preset, args=("preset",),
+    # A key for each state: a message from the browser that is older than the state then changes nothing.
+    key = f"preset_{current}"
+    st.pills("Preset", list(PRESETS), default=current, required=current is not None, key=key, on_change=session.choose_preset, args=(key,),
              format_func=_preset_label)  # fmt: skip
-    st.caption(PRESETS[current].reason if current else "Your own settings. A preset above replaces them.")
+    reason = PRESETS[current].reason if current else "Your own settings; a preset replaces them."
+    st.caption(f"{reason} Every setting is in the sidebar.")
 
 
 def _preset_label(name: str) -> str:
@@ -133,9 +135,9 @@ def _run_list() -> None:
     shown = session.shown_run()
     if not labels:
         return
-    session.set_widget("run_choice", shown if shown in labels else None)
-    st.selectbox("Run shown", list(labels), format_func=lambda run_id: labels[run_id], key="run_choice",
-                 width=420, on_change=session.choose_shown_run, args=("run_choice",))  # fmt: skip
+    key, index = f"run_choice_{shown}", list(labels).index(shown) if shown in labels else None
+    st.selectbox("Run shown", list(labels), index, format_func=lambda run_id: labels[run_id], key=key, width=420,
+                 on_change=session.choose_shown_run, args=(key,))  # fmt: skip
 
 
 def _shown_snapshot() -> RunSnapshot | None:

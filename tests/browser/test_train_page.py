@@ -137,6 +137,7 @@ def test_a_second_start_waits_in_line(server: Server, open_page):
     expect(other.get_by_role("button", name="Add to the queue")).to_be_visible()
     second = start(other)
     badge(other, "Queued")
+    expect(other.get_by_text("seed 22")).to_be_visible()
     stop(page)
     wait_for(lambda: read_info(server.runs / second).status == RunStatus.RUNNING)
     assert read_info(server.runs / first).status == RunStatus.STOPPED

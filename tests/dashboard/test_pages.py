@@ -96,7 +96,8 @@ def test_mnist_that_is_not_there_is_told_before_the_start(app):
 
 def test_a_preset_fills_the_form(app):
     app.run()
-    app.get_by_key("preset").set_value("lr-too-low").run()
+    assert app.get_by_key("preset_tutorial").value == "tutorial"
+    app.get_by_key("preset_tutorial").set_value("lr-too-low").run()
     assert app.text_input(key="setting_learning_rate").value == "1e-5"
     assert app.selectbox(key="setting_optimizer").value == "sgd"
     assert "hardly leaves" in texts(app)
