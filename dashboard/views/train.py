@@ -42,8 +42,8 @@ def _presets(config: TrainConfig | None) -> None:
     current = preset_of(config) if config is not None else None
     # A key for each state: a message from the browser that is older than the state then changes nothing.
     key = f"preset_{current}"
-    st.pills("Preset", list(PRESETS), default=current, required=current is not None, key=key, on_change=session.choose_preset, args=(key,),
-             format_func=_preset_label)  # fmt: skip
+    st.pills("Preset", list(PRESETS), default=current, required=current is not None, key=key, format_func=_preset_label,
+             on_change=session.choose_preset, args=(key,))  # fmt: skip
     reason = PRESETS[current].reason if current else "Your own settings; a preset replaces them."
     st.caption(f"{reason} Every setting is in the sidebar.")
 
