@@ -7,11 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from time import monotonic
 
-from core.config import PRESETS, TrainConfig, parse_values, preset_named, settings
+from core.config import TrainConfig, parse_values, settings
 from core.data import data_root, missing_files
 from core.errors import ConfigError, CoreError
 from core.events import RunStatus
-from core.run_store import RunSnapshot, runs_root
+from core.presets import PRESETS, preset_named
+from core.run_reader import RunSnapshot
+from core.run_store import runs_root
 from core.trainer import Trainer
 
 

@@ -1,5 +1,6 @@
 """A run's history as growing columns, and what of it a chart can show: thinned, honest, smoothed."""
 
+import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -41,9 +42,9 @@ class Columns:
 
     def snapshot(self) -> "Columns":
         """The rows so far, at no cost: rows are only ever added behind them."""
-        copy = Columns({})
-        copy._arrays, copy._length = dict(self._arrays), self._length
-        return copy
+        frozen = copy.copy(self)
+        frozen._arrays = dict(self._arrays)
+        return frozen
 
     def __getitem__(self, name: str) -> Column:
         view = self._arrays[name][: self._length]
@@ -84,10 +85,10 @@ class StepHistory:
 
     def snapshot(self) -> "StepHistory":
         """The rows so far, frozen: later ones do not appear in it."""
-        copy = StepHistory()
-        copy._columns, copy._sums = self._columns.snapshot(), self._sums.snapshot()
-        copy._nonfinite = dict(self._nonfinite)
-        return copy
+        frozen = copy.copy(self)
+        frozen._columns, frozen._sums = self._columns.snapshot(), self._sums.snapshot()
+        frozen._nonfinite = dict(self._nonfinite)
+        return frozen
 
     def nonfinite_rows(self, name: str) -> tuple[int, ...]:
         """Rows of "loss" or "gradient_norm" that are NaN or infinite: the first few hundred, which is all a chart needs."""
@@ -125,9 +126,9 @@ class ReportHistory:
 
     def snapshot(self) -> "ReportHistory":
         """The rows so far, frozen: later ones do not appear in it."""
-        copy = ReportHistory()
-        copy._columns = self._columns.snapshot()
-        return copy
+        frozen = copy.copy(self)
+        frozen._columns = self._columns.snapshot()
+        return frozen
 
     def column(self, name: str) -> Column:
         """All values so far of one column."""

@@ -1,4 +1,4 @@
-"""A run's folder: the truth about a run, whoever trained it. Written by appending, read by tailing.
+"""A run's folder: the truth about a run, whoever trained it. Written by appending; `run_reader` reads it by tailing.
 
 runs/<id>/config.json        settings (TrainConfig.to_json)
           environment.json   versions and machine
@@ -7,6 +7,8 @@ runs/<id>/config.json        settings (TrainConfig.to_json)
           reports.bin        rows of events.REPORT_DTYPE, likewise
           events.jsonl       started, validated, tested, stopped early: one JSON object a line
           best.pt, last.pt   weights (core.checkpoints)
+          snapshots/         weights along the way (core.snapshots)
+          drawings.npz       what a lesson taught besides its data set (core.lesson)
           lock               held by the process that trains, so that a killed run is not taken for a running one
 """
 
@@ -16,32 +18,16 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 from filelock import FileLock, Timeout
 
 from core.config import TrainConfig
-from core.errors import ConfigError, RunError
-from core.events import (
-    REPORT_DTYPE,
-    STEP_DTYPE,
-    Evaluation,
-    Event,
-    Mistake,
-    RunStarted,
-    RunStatus,
-    StepsEnded,
-    StoppedEarly,
-    Tested,
-    Validated,
-)
-from core.metrics import ReportHistory, StepHistory
+from core.errors import RunError
+from core.events import Event, RunStarted, RunStatus, StepsEnded, StoppedEarly, Tested, Validated
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _STATUS_SECONDS = 1.0
@@ -72,6 +58,7 @@ class RunInfo:
         step, total_steps: progress when it was written.
         test_accuracy, best_accuracy: in [0, 1]; None until known.
         train_seconds: time in training steps, validations and pauses left out.
+        parent, parent_step: the run and its step whose weights this one started from; None when it started anew.
     """
 
     run_id: str
@@ -89,6 +76,8 @@ class RunInfo:
     test_accuracy: float | None = None
     best_accuracy: float | None = None
     train_seconds: float = 0.0
+    parent: str | None = None
+    parent_step: int | None = None
 
 
 class RunWriter:
@@ -181,137 +170,6 @@ _EVENT_NAMES: dict[type, str] = {
 }
 
 
-@dataclass(frozen=True, eq=False)
-class RunSnapshot:
-    """All that a page draws of a run, at one moment; frozen.
-
-    Attributes:
-        started: None until training began.
-        validations: oldest first.
-        damage: what of the folder could not be read, in words; empty when all is whole.
-    """
-
-    info: RunInfo
-    config: TrainConfig
-    started: RunStarted | None
-    steps: StepHistory
-    reports: ReportHistory
-    validations: tuple[Validated, ...]
-    tested: Tested | None
-    stopped_early: StoppedEarly | None
-    damage: tuple[str, ...]
-
-    @property
-    def step(self) -> int:
-        """Finished updates."""
-        return int(self.steps.column("step")[-1]) if len(self.steps) else 0
-
-    @property
-    def total_steps(self) -> int:
-        """Updates when the run reaches its end."""
-        return self.config.total_steps()
-
-    def images_per_second(self, window: float = 5.0) -> float | None:
-        """Training digits per second of training time over the last `window` seconds; None before there is a figure."""
-        seconds = self.steps.column("seconds")
-        if len(seconds) < 2:
-            return None
-        first = int(np.searchsorted(seconds, seconds[-1] - window))
-        first = min(first, len(seconds) - 2)
-        elapsed = seconds[-1] - seconds[first]
-        images = int(self.steps.column("images")[first + 1 :].astype(np.int64).sum())
-        return images / elapsed if elapsed > 0 else None
-
-    def data_share(self, window: int = 50) -> float | None:
-        """Share of the training time spent waiting for batches over the last `window` reports, in [0, 1]."""
-        duration = float(self.reports.column("duration")[-window:].sum()) if len(self.reports) else 0.0
-        return float(self.reports.column("data_seconds")[-window:].sum()) / duration if duration > 0 else None
-
-
-class RunReader:
-    """Follows one run's folder: each `read` takes only what was appended since the last."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self._config: TrainConfig | None = None
-        self._steps, self._reports = StepHistory(), ReportHistory()
-        self._started: RunStarted | None = None
-        self._validations: list[Validated] = []
-        self._tested: Tested | None = None
-        self._stopped_early: StoppedEarly | None = None
-        self._offsets = {"steps.bin": 0, "reports.bin": 0, "events.jsonl": 0}
-        self._damage: dict[str, str] = {}
-
-    def read(self) -> RunSnapshot:
-        """The run as it is now. Raises RunError when there is no such run or its settings cannot be read."""
-        info = read_info(self.folder)
-        if self._config is None:
-            self._config = _read_config(self.folder)
-        self._steps.append(self._read_rows("steps.bin", STEP_DTYPE))
-        self._reports.append(self._read_rows("reports.bin", REPORT_DTYPE))
-        for event in self._read_events():
-            match event:
-                case RunStarted():
-                    self._started = event
-                case Validated():
-                    self._validations.append(event)
-                case Tested():
-                    self._tested = event
-                case StoppedEarly():
-                    self._stopped_early = event
-                case _:
-                    pass
-        return RunSnapshot(
-            info,
-            self._config,
-            self._started,
-            self._steps.snapshot(),
-            self._reports.snapshot(),
-            tuple(self._validations),
-            self._tested,
-            self._stopped_early,
-            tuple(self._damage.values()),
-        )
-
-    def _read_new(self, name: str) -> bytes:
-        path = self.folder / name
-        try:
-            with path.open("rb") as stream:
-                size = os.fstat(stream.fileno()).st_size
-                if size < self._offsets[name]:
-                    self._damage[name] = f"{name} became shorter while it was read: the rest of it is missing."
-                    return b""
-                stream.seek(self._offsets[name])
-                return stream.read()
-        except OSError as error:
-            self._damage[name] = f"{name} cannot be read: {error.strerror or error}."
-            return b""
-
-    def _read_rows(self, name: str, dtype: np.dtype[np.void]) -> npt.NDArray[np.void]:
-        """Whole rows only: the last one of a killed process may be torn."""
-        content = self._read_new(name)
-        whole = len(content) // dtype.itemsize * dtype.itemsize
-        self._offsets[name] += whole
-        rows = np.frombuffer(content[:whole], dtype)
-        if name == "steps.bin" and len(rows):
-            expected = len(self._steps) + 1 + np.arange(len(rows))
-            wrong = np.flatnonzero(rows["step"] != expected)
-            if len(wrong):
-                self._damage[name] = f"{name} is damaged after step {len(self._steps) + int(wrong[0]):,}."
-                rows = rows[: wrong[0]]
-        return rows
-
-    def _read_events(self) -> Iterator[Event]:
-        content = self._read_new("events.jsonl")
-        whole = content.rfind(b"\n") + 1
-        self._offsets["events.jsonl"] += whole
-        for line in content[:whole].splitlines():
-            try:
-                yield _event_of(json.loads(line))
-            except (ValueError, KeyError, TypeError):
-                self._damage["events.jsonl"] = "events.jsonl holds lines that cannot be read; they are left out."
-
-
 def read_info(folder: Path) -> RunInfo:
     """What status.json says, corrected: an active run that no process holds is INTERRUPTED. Raises RunError."""
     info = _read_status(folder)
@@ -347,12 +205,21 @@ def is_held(folder: Path) -> bool:
     return False
 
 
-def list_runs(root: Path, limit: int | None = None) -> list[RunInfo]:
-    """Runs, newest first; folders that hold none are passed over."""
+def _run_names(root: Path) -> list[str]:
     try:
-        names = sorted((entry.name for entry in os.scandir(root) if entry.is_dir() and _ID.fullmatch(entry.name)), reverse=True)
+        return [entry.name for entry in os.scandir(root) if _ID.fullmatch(entry.name) and entry.is_dir()]
     except OSError:
         return []
+
+
+def newest_run_id(root: Path) -> str | None:
+    """The id of the run that was made last, by its name alone; None when there is none."""
+    return max(_run_names(root), default=None)
+
+
+def list_runs(root: Path, limit: int | None = None) -> list[RunInfo]:
+    """Runs, newest first; folders that hold none are passed over."""
+    names = sorted(_run_names(root), reverse=True)
     found: list[RunInfo] = []
     for name in names:
         if limit is not None and len(found) >= limit:
@@ -362,31 +229,6 @@ def list_runs(root: Path, limit: int | None = None) -> list[RunInfo]:
         except RunError:
             continue
     return found
-
-
-def _read_config(folder: Path) -> TrainConfig:
-    try:
-        return TrainConfig.from_json((folder / "config.json").read_text(encoding="utf-8"))
-    except OSError as error:
-        raise RunError(f"config.json of run {folder.name} cannot be read: {error.strerror or error}.") from error
-    except ConfigError as error:
-        raise RunError(f"config.json of run {folder.name} holds unusable settings: {error}") from error
-
-
-def _event_of(values: dict[str, Any]) -> Event:
-    kind = values.pop("kind")
-    if kind == "started":
-        return RunStarted(**{**values, "notes": tuple(values["notes"])})
-    if kind == "stopped_early":
-        return StoppedEarly(**values)
-    values["evaluation"] = _evaluation_of(values["evaluation"])
-    return Validated(**values) if kind == "validated" else Tested(**values)
-
-
-def _evaluation_of(values: dict[str, Any]) -> Evaluation:
-    mistakes = tuple(Mistake(**{**one, "image": base64.b64decode(one["image"])}) for one in values["mistakes"])
-    confusion = tuple(tuple(row) for row in values["confusion"])
-    return Evaluation(**{**values, "mistakes": mistakes, "confusion": confusion})
 
 
 def _replace_text(path: Path, text: str) -> None:

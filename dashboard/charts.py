@@ -15,7 +15,7 @@ import plotly.graph_objects as go
 from core.config import TrainConfig
 from core.events import Evaluation
 from core.metrics import MAX_BUCKETS, Floats, bucket_size, thin
-from core.run_store import RunSnapshot
+from core.run_reader import RunSnapshot
 from core.schedule import schedule_preview
 from dashboard import theme
 

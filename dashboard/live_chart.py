@@ -18,7 +18,7 @@ import plotly.graph_objects as go
 import streamlit as st
 from streamlit.components.v2 import component
 
-from core.run_store import RunSnapshot
+from core.run_reader import RunSnapshot
 from dashboard import session
 from dashboard.charts import PLOT_CONFIG, Chart, Line, Sent, View, figure, run_charts
 

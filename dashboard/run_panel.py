@@ -8,7 +8,8 @@ import streamlit as st
 from PIL import Image
 
 from core.events import Mistake, RunStatus
-from core.run_store import RunInfo, RunSnapshot, runs_root
+from core.run_reader import RunSnapshot
+from core.run_store import RunInfo, runs_root
 from core.trainer import get_trainer
 from dashboard import charts, session, theme
 from dashboard.live_chart import live_charts, plot

@@ -2,11 +2,13 @@
 
 import streamlit as st
 
-from core.config import PRESETS, TrainConfig, preset_of
+from core.config import TrainConfig
 from core.data import data_root, missing_files
-from core.errors import CoreError, RunError
+from core.errors import RunError
 from core.events import RunStatus
-from core.run_store import RunSnapshot, list_runs, runs_root
+from core.presets import PRESETS, preset_of
+from core.run_reader import RunSnapshot
+from core.run_store import list_runs, newest_run_id, runs_root
 from core.trainer import get_trainer
 from dashboard import session, theme
 from dashboard.run_panel import CHART_KEY, empty_panel, run_label, run_panel
@@ -116,17 +118,41 @@ def _use_download_once_done() -> None:
 
 def _live() -> None:
     """The panel, refreshed quickly while something is about to change, and slowly otherwise."""
-    state = _shown_is_active(), session.is_warm()
-    st.fragment(_panel, run_every=FAST if state != (False, True) else SLOW)(state)
-
-
-def _panel(state: tuple[bool, bool]) -> None:
-    if (_shown_is_active(), session.is_warm()) != state:
-        st.rerun()  # only a whole run changes the interval, and the buttons above
     _run_list()
-    snapshot = _shown_snapshot()
-    if snapshot is not None:
+    snapshot, _ = _read_shown()
+    st.fragment(_panel, run_every=FAST if _is_busy(snapshot) else SLOW)(_state(snapshot))
+
+
+def _panel(drawn_for: tuple[object, ...]) -> None:
+    snapshot, problem = _read_shown()
+    if _state(snapshot) != drawn_for:
+        st.rerun()  # only a whole run changes the interval, the list and the buttons above
+    if problem:
+        st.warning(theme.plain(problem))
+    elif snapshot is None:
+        empty_panel()
+    else:
         run_panel(snapshot)
+
+
+def _state(snapshot: RunSnapshot | None) -> tuple[object, ...]:
+    """What a whole run of the page is made for."""
+    return newest_run_id(runs_root()), bool(get_trainer().active()), _is_busy(snapshot)
+
+
+def _is_busy(snapshot: RunSnapshot | None) -> bool:
+    return not session.is_warm() or (snapshot is not None and snapshot.info.status.is_active)
+
+
+def _read_shown() -> tuple[RunSnapshot | None, str]:
+    """The run to show, or None and why there is none ("" before the first run)."""
+    run_id = session.shown_run()
+    if run_id is None:
+        return None, ""
+    try:
+        return get_trainer().read(runs_root(), run_id), ""
+    except RunError as error:
+        return None, str(error)
 
 
 def _run_list() -> None:
@@ -138,26 +164,6 @@ def _run_list() -> None:
     key, index = f"run_choice_{shown}", list(labels).index(shown) if shown in labels else None
     st.selectbox("Run shown", list(labels), index, format_func=lambda run_id: labels[run_id], key=key, width=420,
                  on_change=session.choose_shown_run, args=(key,))  # fmt: skip
-
-
-def _shown_snapshot() -> RunSnapshot | None:
-    run_id = session.shown_run()
-    if run_id is None:
-        empty_panel()
-        return None
-    try:
-        return get_trainer().read(runs_root(), run_id)
-    except RunError as error:
-        st.warning(theme.plain(str(error)))
-        return None
-
-
-def _shown_is_active() -> bool:
-    run_id = session.shown_run()
-    try:
-        return run_id is not None and session.run_info(run_id).status.is_active
-    except CoreError:
-        return False
 
 
 page()

@@ -11,7 +11,8 @@ from pathlib import Path
 from playwright.sync_api import sync_playwright
 
 from core.hardware import choose_threads, usable_cores
-from core.run_store import RunReader, read_info
+from core.run_reader import RunReader
+from core.run_store import read_info
 from tests.benchmarks.harness import arguments, report
 from tests.benchmarks.throughput import product
 from tests.browser.conftest import CHROMIUM_ARGUMENTS, start_server, stop_server

@@ -10,7 +10,8 @@ import numpy as np
 
 from core.config import TrainConfig
 from core.events import REPORT_DTYPE, STEP_DTYPE, StepsEnded
-from core.run_store import RunReader, RunWriter
+from core.run_reader import RunReader
+from core.run_store import RunWriter
 from dashboard.charts import View, run_charts
 from dashboard.live_chart import message
 from tests.benchmarks.harness import arguments, report

@@ -9,9 +9,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from core.config import preset_named
 from core.data import load_splits
-from core.run_store import RunReader
+from core.presets import preset_named
+from core.run_reader import RunReader
 from tests.benchmarks.harness import TUTORIAL, arguments, in_a_process, report, train
 
 

@@ -6,18 +6,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from core.config import (
-    PRESETS,
-    TrainConfig,
-    field_kind,
-    format_value,
-    parse_value,
-    parse_values,
-    preset_named,
-    preset_of,
-    settings,
-)
+from core.config import TrainConfig, field_kind, format_value, parse_value, parse_values, settings
 from core.errors import ConfigError
+from core.presets import PRESETS, preset_named, preset_of
 
 
 def test_defaults_and_presets_are_usable():

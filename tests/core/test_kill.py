@@ -11,7 +11,8 @@ import pytest
 
 from core.checkpoints import load_weights
 from core.events import RunStatus
-from core.run_store import RunReader, list_runs
+from core.run_reader import RunReader
+from core.run_store import list_runs
 from tests.conftest import wait_for
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -19,7 +19,8 @@ from core.events import (
     Validated,
 )
 from core.events import Tested as WasTested
-from core.run_store import RunReader, RunWriter, is_held, list_runs, read_info, run_folder
+from core.run_reader import RunReader
+from core.run_store import RunWriter, is_held, list_runs, read_info, run_folder
 from tests.conftest import SAMPLE
 
 SCORE = Evaluation(0.1, 0.97, ((5, 1), (0, 4)), (Mistake(3, 4, 9, 0.99, bytes(range(256)) * 3 + bytes(16)),), 0.2)

@@ -6,7 +6,8 @@ import pytest
 from core.events import STEP_DTYPE, Evaluation, RunStatus, Validated
 from core.events import Tested as WasTested
 from core.metrics import ReportHistory, StepHistory
-from core.run_store import RunInfo, RunSnapshot
+from core.run_reader import RunSnapshot
+from core.run_store import RunInfo
 from dashboard import charts
 from dashboard.charts import View, figure, run_charts, standalone_html
 from dashboard.live_chart import message
