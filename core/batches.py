@@ -12,10 +12,8 @@ from torch.nn import functional as F
 from torch.utils.data import DataLoader, Dataset, Sampler
 
 from core.config import BATCHNORM_MODELS, TrainConfig
-from core.data import Digits
+from core.data import MEAN, STD, Digits
 from core.randomness import generator_for, seed_for
-
-MEAN, STD = 0.1307, 0.3081
 
 Batch = tuple[Tensor, Tensor]
 

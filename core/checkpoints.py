@@ -17,7 +17,9 @@ VERSION = 1
 MAX_BYTES = 512 * 2**20
 
 
-def save_weights(path: Path, weights: dict[str, Tensor], config: TrainConfig, step: int, accuracy: float | None) -> None:
+def save_weights(
+    path: Path, weights: dict[str, Tensor], config: TrainConfig, step: int, accuracy: float | None, *, durable: bool = True
+) -> None:
     """Write a model's weights with what is needed to use them. A crash leaves the old file or the new one, whole.
 
     Args:
@@ -25,6 +27,7 @@ def save_weights(path: Path, weights: dict[str, Tensor], config: TrainConfig, st
         weights: parameters and buffers, on the CPU (`train_loop.copy_weights`).
         config: the run's settings; they name the architecture.
         step: updates made. accuracy: on the validation split, in [0, 1]; None when it was not scored.
+        durable: wait until the disk has it, so that a power cut cannot take it either (some 10 ms).
 
     Raises:
         CheckpointError: the file could not be written.
@@ -42,8 +45,9 @@ def save_weights(path: Path, weights: dict[str, Tensor], config: TrainConfig, st
     try:
         with part.open("wb") as target:
             torch.save(content, target)
-            target.flush()
-            os.fsync(target.fileno())
+            if durable:
+                target.flush()
+                os.fsync(target.fileno())
         os.replace(part, path)
     except (OSError, RuntimeError) as error:  # torch's writer reports a full disk as a RuntimeError
         part.unlink(missing_ok=True)  # its room is needed for the words that say what happened

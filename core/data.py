@@ -14,6 +14,8 @@ import numpy.typing as npt
 from core.config import TrainConfig
 from core.errors import DataError
 
+# Of MNIST's training pixels / 255: by them images are normalised everywhere.
+MEAN, STD = 0.1307, 0.3081
 # The validation split is the same for every seed: runs with different seeds can be compared.
 SPLIT_SEED = 1998
 
@@ -96,11 +98,16 @@ def missing_files(root: Path) -> list[str]:
 
 def load_splits(config: TrainConfig, root: Path) -> Splits:
     """Read, verify and split the digits for a run. Raises DataError that names what is wrong and what to do."""
-    pool, test = load_sample() if config.dataset == "mnist_sample" else load_mnist(root)
+    pool, test = load_pool(config.dataset, root)
     train_size, validation_size, _ = config.split_sizes()
     validation, rest = stratified(pool.labels, validation_size, SPLIT_SEED)
     train = rest if train_size == len(rest) else np.sort(rest[stratified(pool.labels[rest], train_size, SPLIT_SEED)[0]])
     return Splits(pool.take(train), pool.take(validation), test)
+
+
+def load_pool(dataset: str, root: Path) -> tuple[Digits, Digits]:
+    """(all digits to learn from, all to test) of a data set, kept after the first reading. Raises DataError."""
+    return load_sample() if dataset == "mnist_sample" else load_mnist(root)
 
 
 def stratified(labels: npt.NDArray[np.int64], size: int, seed: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:

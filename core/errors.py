@@ -45,3 +45,7 @@ class RunError(CoreError):
 
 class CheckpointError(CoreError):
     """A checkpoint file is missing, damaged or does not fit."""
+
+
+class DrawingError(CoreError):
+    """A drawing or a picture cannot be read as a digit."""

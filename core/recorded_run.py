@@ -2,11 +2,13 @@
 
 import contextlib
 from collections.abc import Generator
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 import torch
+from torch import Tensor
 
 from core.batches import Batches, make_batches
 from core.checkpoints import save_weights
@@ -15,8 +17,19 @@ from core.data import load_splits
 from core.errors import CoreError
 from core.events import Event, StepDone, Tested, Validated
 from core.hardware import environment, is_out_of_memory, keep_freed_memory, memory_words, numerics, release_device_memory
+from core.lesson import Lesson, LessonBatches, save_drawings
 from core.run_store import RunWriter
+from core.snapshots import snapshot_path, snapshot_steps
 from core.train_loop import TrainState, copy_weights, new_state, restart_clock, take_pending, train
+
+
+@dataclass(frozen=True, eq=False)
+class LiveWeights:
+    """The weights of a run in training, at one step; a copy, on the CPU."""
+
+    step: int
+    config: TrainConfig
+    weights: dict[str, Tensor]
 
 
 class RecordedRun:
@@ -24,15 +37,19 @@ class RecordedRun:
 
     Args:
         config: checked settings. data_root: the data folder. writer: the run's folder.
-        shared: the process serves pages too.
+        shared: the process serves pages too. lesson: weights to start from and drawings to learn.
     """
 
-    def __init__(self, config: TrainConfig, data_root: Path, writer: RunWriter, *, shared: bool) -> None:
+    def __init__(
+        self, config: TrainConfig, data_root: Path, writer: RunWriter, *, shared: bool, lesson: Lesson | None = None
+    ) -> None:
         self._config, self._data_root, self._writer, self._shared = config, data_root, writer, shared
+        self._lesson, self._snapshot_steps = lesson, snapshot_steps(config)
         self._state: TrainState | None = None
         self._batches: Batches | None = None
         self._validated: Validated | None = None
         self._device: torch.device | None = None
+        self._kept_step = -1
 
     def __enter__(self) -> Self:
         return self
@@ -46,10 +63,32 @@ class RecordedRun:
         self._device = state.device
         with numerics(state.threads, deterministic=self._config.deterministic):
             self._batches = make_batches(self._config, splits.train, state.device)
+            if self._lesson is not None:
+                self._begin_lesson(self._lesson, state)
             for event in train(state, self._batches, splits.validation, splits.test):
                 if not isinstance(event, StepDone):
                     self._record(event)
+                if state.step in self._snapshot_steps and state.step != self._kept_step:
+                    self._keep_snapshot(state)
                 yield event
+
+    def weights(self) -> LiveWeights | None:
+        """A copy of the weights as they are between two events; None before there are any."""
+        if self._state is None:
+            return None
+        return LiveWeights(self._state.step, self._config, copy_weights(self._state.model))
+
+    def _begin_lesson(self, lesson: Lesson, state: TrainState) -> None:
+        assert self._batches is not None
+        state.model.load_state_dict(lesson.weights)
+        save_drawings(self._writer.folder, lesson.drawings)
+        self._batches = LessonBatches(self._batches, self._config, lesson.drawings, state.device)
+
+    def _keep_snapshot(self, state: TrainState) -> None:
+        path = snapshot_path(self._writer.folder, state.step)
+        path.parent.mkdir(exist_ok=True)
+        save_weights(path, copy_weights(state.model), self._config, state.step, None, durable=False)
+        self._kept_step = state.step
 
     def flush(self) -> None:
         """Record the steps that were made since the last report: before a pause or at the end."""

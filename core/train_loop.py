@@ -51,6 +51,7 @@ class TrainState:
 
     Attributes:
         step: finished optimizer updates. epoch: the current epoch, from 0. batch: batches of it that were used.
+        validated_step: the step of the last finished validation, 0 before the first.
         best_*: the validation that was best so far, and its weights with buffers, on the CPU.
         stale_validations: validations since the validation loss last improved.
     """
@@ -70,6 +71,7 @@ class TrainState:
     seconds: float = 0.0
     skipped_updates: int = 0
     lowest_loss: float = math.inf
+    validated_step: int = 0
     stale_validations: int = 0
     best_score: tuple[float, float] = (-1.0, -math.inf)
     best_step: int = 0
@@ -104,23 +106,25 @@ def train(state: TrainState, batches: Batches, validation: Digits, test: Digits)
     Between any two events the caller may pause, stop (just ask for no more; `take_pending` gives the steps not yet
     reported) or copy the weights. Raises TrainingError when the loss or a gradient is not finite, before the update.
     """
-    config, steps_per_epoch = state.config, state.config.steps_per_epoch()
     yield _started(state)
     state.pending_since = perf_counter()
-    while state.epoch < config.epochs:
+    while state.epoch < state.config.epochs:
         state.model.train()
         source = batches.epoch(state.epoch, state.batch)
-        while group := _next_group(state, source):
+        while True:
+            # Before the next update, not after the last one: a run that continues from here first does what is still due.
+            if _validation_is_due(state):
+                yield from _validate(state, validation)
+            if _should_stop_early(state):
+                yield _stopped_early(state)
+                yield from _test(state, test)
+                return
+            if not (group := _next_group(state, source)):
+                break
             update(state, group)
             yield StepDone()
             if perf_counter() - state.pending_since >= REPORT_SECONDS and (report := take_pending(state)):
                 yield report
-            if _validation_is_due(state, steps_per_epoch):
-                yield from _validate(state, validation)
-                if _should_stop_early(state):
-                    yield _stopped_early(state)
-                    yield from _test(state, test)
-                    return
         state.epoch, state.batch = state.epoch + 1, 0
     yield from _test(state, test)
 
@@ -331,11 +335,14 @@ def _keep_plateau_drops(state: TrainState) -> None:
         group["lr"] *= group.get("plateau_factor", 1.0)
 
 
-def _validation_is_due(state: TrainState, steps_per_epoch: int) -> bool:
+def _validation_is_due(state: TrainState) -> bool:
+    if state.step == state.validated_step:
+        return False
+    config, steps_per_epoch = state.config, state.config.steps_per_epoch()
     done = state.step - state.epoch * steps_per_epoch
-    if done == steps_per_epoch and state.epoch + 1 == state.config.epochs:
+    if done == steps_per_epoch and state.epoch + 1 == config.epochs:
         return True
-    times = state.config.validations_per_epoch
+    times = config.validations_per_epoch
     return times > 0 and done * times // steps_per_epoch > (done - 1) * times // steps_per_epoch
 
 
@@ -354,6 +361,7 @@ def _validate(state: TrainState, validation: Digits) -> Iterator[Event]:
     state.stale_validations = 0 if improved else state.stale_validations + 1
     if state.plateau is not None:
         _step_plateau(state, evaluation.loss)
+    state.validated_step = state.step
     yield Validated(state.step, state.step / state.config.steps_per_epoch(), evaluation, best)
     restart_clock(state)
 

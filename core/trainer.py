@@ -17,13 +17,16 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from core.config import TrainConfig, preset_of
+from core.config import TrainConfig
 from core.errors import CoreError, RunError
 from core.events import Progress, RunStarted, RunStatus
-from core.run_store import RunInfo, RunReader, RunSnapshot, RunWriter, run_folder
+from core.presets import preset_of
+from core.run_reader import RunReader, RunSnapshot
+from core.run_store import RunInfo, RunWriter, run_folder
 
 if TYPE_CHECKING:
-    from core.recorded_run import RecordedRun
+    from core.lesson import Lesson
+    from core.recorded_run import LiveWeights, RecordedRun
 
 MAX_QUEUE = 20
 _SHUTDOWN_SECONDS = 8.0
@@ -61,6 +64,9 @@ class _Run:
     pause: threading.Event = field(default_factory=threading.Event)
     stop: threading.Event = field(default_factory=threading.Event)
     status: RunStatus = RunStatus.QUEUED
+    lesson: "Lesson | None" = None
+    weights: "LiveWeights | None" = None
+    weights_wanted: threading.Event = field(default_factory=threading.Event)
 
 
 @dataclass(frozen=True)
@@ -89,11 +95,14 @@ class Trainer:
         self._unwritten: dict[str, RunInfo] = {}  # endings that the disk did not take
         self._readers: OrderedDict[Path, tuple[threading.Lock, RunReader]] = OrderedDict()
 
-    def start(self, config: TrainConfig, data_root: Path, runs_root: Path, *, token: str | None = None) -> str:
+    def start(
+        self, config: TrainConfig, data_root: Path, runs_root: Path, *, token: str | None = None, lesson: "Lesson | None" = None
+    ) -> str:
         """Put a run in line and return its id; it begins at once when nothing runs.
 
         Args:
             token: who starts. The same settings by the same one within two seconds are a double click: one run.
+            lesson: weights to start from and drawings to learn, when the run is not to start anew.
 
         Raises:
             ConfigError: unusable settings. RunError: the queue is full, or the folder cannot be written.
@@ -108,7 +117,10 @@ class Trainer:
             if len(self._runs) > MAX_QUEUE:
                 raise RunError(f"{MAX_QUEUE} runs wait already. Stop some, or wait until one has ended.")
             writer = RunWriter(runs_root, config, preset_of(config))
-            self._runs[writer.run_id] = _Run(writer, config, data_root, token, monotonic() + _DOUBLE_CLICK_SECONDS)
+            if lesson is not None:
+                writer.update(parent=lesson.parent, parent_step=lesson.parent_step)
+            run = _Run(writer, config, data_root, token, monotonic() + _DOUBLE_CLICK_SECONDS, lesson=lesson)
+            self._runs[writer.run_id] = run
             if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(target=self._work, name="trainer", daemon=True)
                 self._thread.start()
@@ -150,6 +162,15 @@ class Trainer:
         """True from a stop until the run has ended."""
         run = self._active(run_id)
         return run is not None and run.stop.is_set()
+
+    def weights(self, run_id: str) -> "LiveWeights | None":
+        """The newest copy of the weights of a run that trains here, and a request for a newer one, which is made between
+        two of its steps. None for a run that has none yet, or does not train here."""
+        run = self._active(run_id)
+        if run is None:
+            return None
+        run.weights_wanted.set()
+        return run.weights
 
     def read(self, runs_root: Path, run_id: str) -> RunSnapshot:
         """A run as its folder shows it, whoever trains it. Many viewers of one run share the reading.
@@ -255,11 +276,14 @@ class Trainer:
             self._set(run, RunStatus.PREPARING)
             from core.recorded_run import RecordedRun  # torch comes with it: not before the first run
 
-            recorded = RecordedRun(run.config, run.data_root, run.writer, shared=self._shared)
+            recorded = RecordedRun(run.config, run.data_root, run.writer, shared=self._shared, lesson=run.lesson)
             with recorded, closing(recorded.events()) as events:
                 for event in events:
                     if isinstance(event, RunStarted):
                         self._set(run, RunStatus.RUNNING)
+                    if run.weights_wanted.is_set() or run.pause.is_set():
+                        run.weights_wanted.clear()
+                        run.weights = recorded.weights()
                     if run.pause.is_set() and not run.stop.is_set():
                         self._stand_still(run, recorded)
                     if run.stop.is_set():

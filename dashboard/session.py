@@ -8,12 +8,13 @@ from urllib.parse import urlencode
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-from core.config import PRESETS, TrainConfig, format_value, parse_values, preset_named, settings
+from core.config import TrainConfig, format_value, parse_values, settings
 from core.data import data_root, missing_files
 from core.errors import ConfigError, CoreError
 from core.events import Progress
 from core.preflight import check
-from core.run_store import RunInfo, list_runs, read_info, run_folder, runs_root
+from core.presets import PRESETS, preset_named
+from core.run_store import list_runs, runs_root
 from core.trainer import get_trainer
 from dashboard import theme
 from dashboard.charts import Sent, View
@@ -102,10 +103,18 @@ def settings_link(config: TrainConfig) -> str:
 def start_run() -> None:
     """Start what the form says and show it. Problems are kept for the page."""
     config, found = form_config()
-    if config is None or found:
-        return
+    if config is not None and not found:
+        _start(config)
+
+
+def start_preset(name: str) -> None:
+    """Start a preset on the digits that are here and show it. Problems are kept for the page."""
+    _start(replace(preset_named(name), dataset="mnist_sample" if missing_files(data_root()) else "mnist"))
+
+
+def _start(config: TrainConfig) -> None:
     try:
-        run_id = get_trainer().start(config, data_root(), runs_root(), token=_session_id())
+        run_id = get_trainer().start(config, data_root(), runs_root(), token=session_id())
     except Exception as error:
         st.session_state.start_problem = str(error)
         return
@@ -140,11 +149,6 @@ def choose_shown_run(key: str) -> None:
     """Show the run that a widget names."""
     if run_id := st.session_state.get(key):
         show_run(run_id)
-
-
-def run_info(run_id: str) -> RunInfo:
-    """The state of a run. Raises RunError."""
-    return read_info(run_folder(runs_root(), run_id))
 
 
 def estimate(config: TrainConfig) -> str:
@@ -257,6 +261,7 @@ def is_warm() -> bool:
     return job is not None and not job.status.is_active
 
 
-def _session_id() -> str:
+def session_id() -> str:
+    """Who this browser tab is."""
     context = get_script_run_ctx()
     return context.session_id if context else "none"

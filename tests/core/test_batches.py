@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from core.batches import MEAN, STD, augment, epoch_order, make_batches, normalise
-from core.data import load_splits
+from core.batches import augment, epoch_order, make_batches, normalise
+from core.data import MEAN, STD, load_splits
 from core.randomness import generator_for
 from tests.conftest import SAMPLE
 

@@ -292,3 +292,27 @@ def test_stopping_between_any_two_steps_leaves_a_usable_state(splits):
         assert state.model.training
         assert torch.is_grad_enabled()
         assert not torch.is_autocast_enabled("cpu")
+
+
+def test_a_run_torn_off_after_every_step_does_all_that_the_straight_one_does(splits):
+    config = dataclasses.replace(SAMPLE, early_stopping_patience=5, schedule="plateau", schedule_epochs=1)
+    straight, straight_events = run(config, splits)
+    state = new_state(config)
+    pipeline = make_batches(config, splits.train, CPU)
+    events = []
+    for _ in range(2 * config.total_steps()):  # torn off after each single update
+        before = state.step
+        for event in train(state, pipeline, splits.validation, splits.test):
+            events.append(event)
+            if state.step != before:
+                break
+        else:
+            break
+    else:
+        raise AssertionError("never came to its end")
+
+    def scores(given):
+        return [(one.step, one.evaluation.loss) for one in given if isinstance(one, Validated)]
+
+    assert scores(events) == scores(straight_events)
+    assert same_weights(state, straight)

@@ -2,6 +2,7 @@ import dataclasses
 import threading
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -10,6 +11,8 @@ from core.checkpoints import load_weights
 from core.data import MNIST_FILES, raw_folder
 from core.errors import ConfigError, RunError
 from core.events import Progress, RunStatus
+from core.modes import answer_in_train_mode
+from core.predictor import Predictor
 from core.run_store import RunWriter
 from core.trainer import Trainer, get_trainer
 from tests.conftest import SAMPLE, wait_for, wait_for_status
@@ -39,18 +42,24 @@ def test_a_run_goes_from_queued_to_finished_and_leaves_its_folder(trainer, runs)
 
 
 def test_pausing_looking_and_drawing_change_no_bit(trainer, runs):
-    """Invariant 1, through the thread: pauses, viewers, other tensor work, a second run in the queue."""
+    """Invariant 1, through the thread: pauses, viewers, answers of its weights in both modes, a second run in the queue."""
     config = dataclasses.replace(SAMPLE, model="cnn_batchnorm", dropout=0.5, augment_shift=1)
     quiet = trainer.start(config, NONE, runs)
     wait_for_status(trainer, runs, quiet, RunStatus.FINISHED)
 
-    stop = threading.Event()
+    stop, asked = threading.Event(), set()
+    image = np.zeros((1, 1, 28, 28), np.float32)
 
     def disturb():
         while not stop.is_set():
             torch.manual_seed(1)
             torch.nn.functional.dropout(torch.randn(64, 64), 0.5)
             trainer.read(runs, busy)
+            if live := trainer.weights(busy):
+                asked.add(live.step)
+                predictor = Predictor(live.weights, live.config, live.step)
+                predictor.predict(image)
+                answer_in_train_mode(predictor.model, image, np.repeat(image, 7, 0))
 
     busy = trainer.start(config, NONE, runs)
     viewer = threading.Thread(target=disturb)
@@ -63,6 +72,7 @@ def test_pausing_looking_and_drawing_change_no_bit(trainer, runs):
     wait_for_status(trainer, runs, busy, RunStatus.FINISHED)
     stop.set()
     viewer.join()
+    assert len(asked) > 1
     assert same(weights_of(runs, quiet), weights_of(runs, busy))
 
 
@@ -284,3 +294,20 @@ def test_there_is_one_trainer_a_process():
     for thread in threads:
         thread.join()
     assert len({id(one) for one in found}) == 1
+
+
+def test_live_weights_are_those_of_a_step_and_follow_the_run(trainer, runs):
+    config = dataclasses.replace(SAMPLE, epochs=30, validations_per_epoch=0)
+    assert trainer.weights("no-such-run") is None
+    run_id = trainer.start(config, NONE, runs)
+    first = wait_for(lambda: trainer.weights(run_id))
+    later = wait_for(lambda: (now := trainer.weights(run_id)) and now.step > first.step and now)
+    assert not same(first.weights, later.weights)
+    trainer.pause(run_id)
+    snapshot = wait_for_status(trainer, runs, run_id, RunStatus.PAUSED)
+    paused = trainer.weights(run_id)
+    assert paused.step == snapshot.step
+    trainer.stop(run_id)
+    wait_for_status(trainer, runs, run_id, RunStatus.STOPPED)
+    assert same(paused.weights, weights_of(runs, run_id))
+    assert trainer.weights(run_id) is None

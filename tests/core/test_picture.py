@@ -1,0 +1,215 @@
+"""Uploads of every kind, made here: each is read as the drawing it was made from, or refused in words."""
+
+import contextlib
+import io
+import struct
+import tracemalloc
+import zlib
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+from scipy import ndimage
+
+from core.digit_image import Steps, read
+from core.drawing import render
+from core.errors import DrawingError
+from core.picture import MAX_BYTES, read_picture
+from tests.core.shapes import drawing
+from tests.core.test_digit_image import alike, only
+
+DIGIT = drawing(5)
+REFERENCE = only(read(DIGIT)).centred
+
+
+def white_on_black(side=280, pen=14.0):
+    drawn = drawing(5, pen=pen)
+    return Image.fromarray((render(drawn.strokes, (0, 0, 280, 280), (side, side)) * 255).astype(np.uint8))
+
+
+def black_on_white(side=280, pen=14.0):
+    return Image.fromarray(255 - np.asarray(white_on_black(side, pen)))
+
+
+def saved(image, kind="PNG", **options):
+    target = io.BytesIO()
+    image.save(target, kind, **options)
+    return target.getvalue()
+
+
+def with_alpha(ink):
+    """Ink of one colour on nothing."""
+    image = Image.new("RGBA", (280, 280), (*ink, 0))
+    image.putalpha(white_on_black())
+    return image
+
+
+def paper_with_margin():
+    """A white sheet with black ink, nothing around it."""
+    image = Image.new("RGBA", (360, 360), (0, 0, 0, 0))
+    image.paste(black_on_white().convert("RGBA"), (40, 40))
+    return image
+
+
+def phone_photo(pen=7.0, seed=0):
+    """Grey paper, lit from one corner, with grain, blur and a dark table at the edge."""
+    random = np.random.default_rng(seed)
+    height, width = 720, 960
+    light = 0.45 + 0.35 * np.linspace(0, 1, width)[None] * np.linspace(0.6, 1, height)[:, None]
+    ink = np.zeros((height, width), np.float32)
+    ink[200:480, 300:580] = render(drawing(5, pen=pen).strokes, (0, 0, 280, 280), (280, 280))
+    photo = light * (1 - 0.7 * ndimage.gaussian_filter(ink, 1.5)) + random.normal(0, 0.015, (height, width))
+    photo[:, :40] = 0.15 + random.normal(0, 0.01, (height, 40))
+    return Image.fromarray((np.clip(photo, 0, 1) * 255).astype(np.uint8)).convert("RGB")
+
+
+def rotated_by_exif():
+    """Stored lying on its side, with the mark by which viewers turn it upright."""
+    exif = Image.Exif()
+    exif[0x0112] = 6  # turn by 90 degrees clockwise to see it upright
+    return saved(black_on_white().rotate(90).convert("RGB"), "JPEG", quality=90, exif=exif)
+
+
+def sixteen_bit():
+    values = (np.asarray(white_on_black(), np.uint16) * 257).astype(np.uint16)
+    return saved(Image.fromarray(values))
+
+
+PICTURES = {
+    "grey png, white on black": saved(white_on_black()),
+    "grey png, black on white": saved(black_on_white()),
+    "rgb": saved(black_on_white().convert("RGB")),
+    "blue ink": saved(Image.merge("RGB", [black_on_white(), black_on_white(), Image.new("L", (280, 280), 255)])),
+    "rgba, black ink on nothing": saved(with_alpha((0, 0, 0))),
+    "rgba, white ink on nothing": saved(with_alpha((255, 255, 255))),
+    "rgba, opaque": saved(black_on_white().convert("RGBA")),
+    "rgba, a sheet with a margin of nothing": saved(paper_with_margin()),
+    "grey and alpha": saved(with_alpha((0, 0, 0)).convert("LA")),
+    "palette": saved(black_on_white().convert("RGB").quantize(16)),
+    "palette with transparency": saved(with_alpha((0, 0, 0)).quantize(16)),
+    "one bit": saved(black_on_white().convert("1")),
+    "sixteen bit": sixteen_bit(),
+    "jpeg": saved(black_on_white().convert("RGB"), "JPEG", quality=90),
+    "jpeg of low quality": saved(black_on_white().convert("RGB"), "JPEG", quality=5),
+    "jpeg in cmyk": saved(black_on_white().convert("CMYK"), "JPEG", quality=90),
+    "grey jpeg": saved(black_on_white(), "JPEG", quality=80),
+    "turned by exif": rotated_by_exif(),
+    "large": saved(black_on_white(3000), "JPEG", quality=80),
+    "small": saved(white_on_black(40)),
+    "thin pen": saved(black_on_white(pen=4)),
+    "fat pen": saved(black_on_white(pen=40)),
+    "light grey on white": saved(Image.fromarray((255 - 0.3 * np.asarray(white_on_black(), np.float32)).astype(np.uint8))),
+    "phone photo": saved(phone_photo(), "JPEG", quality=75),
+    "phone photo, thin pen": saved(phone_photo(pen=4, seed=1), "JPEG", quality=75),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_every_kind_of_picture_is_read_as_the_digit_it_shows(name):
+    image = only(read(read_picture(PICTURES[name])))
+    assert alike(REFERENCE, image.centred) > (0.85 if name in ("small", "fat pen") else 0.92)
+    if name not in ("fat pen", "small"):  # what flows together cannot be told apart again
+        assert 1.5 < image.as_seen.pen < 3.4
+
+
+def test_several_digits_in_a_picture_are_read_one_by_one():
+    sheet = Image.new("L", (900, 280), 255)
+    for place, digit in enumerate((2, 0, 7)):
+        part = 255 - (render(drawing(digit).strokes, (0, 0, 280, 280), (280, 280)) * 255).astype(np.uint8)
+        sheet.paste(Image.fromarray(part), (place * 300, 0))
+    reading = read(read_picture(saved(sheet)))
+    assert len(reading.digits) == 3
+    for digit, image in zip((2, 0, 7), reading.digits, strict=True):
+        assert alike(only(read(drawing(digit))).centred, image.centred) > 0.92
+
+
+def test_polarity_is_found_and_can_be_turned_by_hand():
+    dark, light = read_picture(saved(black_on_white())), read_picture(saved(white_on_black()))
+    assert only(read(dark)).inverted
+    assert not only(read(light)).inverted
+    turned = read(light, Steps(invert=True))
+    assert turned.digits == () or alike(REFERENCE, turned.digits[0].centred) < 0.8
+
+
+def test_a_shadowed_paper_is_unreadable_without_the_ink_step():
+    picture = read_picture(PICTURES["phone photo"])
+    (naive,) = read(picture, Steps(ink=False)).digits
+    assert alike(REFERENCE, naive.centred) < 0.75
+
+
+def test_specks_are_left_out_and_said():
+    image = np.asarray(black_on_white()).copy()
+    image[20:23, 20:23] = 0
+    image[250:252, 30:33] = 0
+    reading = read(read_picture(saved(Image.fromarray(image))))
+    assert alike(REFERENCE, only(reading).centred) > 0.92
+    assert "2 specks left out" in reading.notes
+
+
+@pytest.mark.parametrize("value", [0, 90, 255])
+def test_an_empty_picture_is_said(value):
+    reading = read(read_picture(saved(Image.new("L", (300, 200), value))))
+    assert reading.digits == ()
+    assert "Nothing stands out" in reading.refusal
+
+
+def test_noise_alone_is_no_digit():
+    grain = np.random.default_rng(0).normal(128, 4, (300, 300)).clip(0, 255).astype(np.uint8)
+    assert "Nothing stands out" in read(read_picture(saved(Image.fromarray(grain)))).refusal
+
+
+def png_that_claims(width, height):
+    """A PNG whose header claims a size that its few bytes would unpack to."""
+
+    def chunk(kind, content):
+        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+    rows = zlib.compress(bytes(1000), 9)
+    header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
+
+
+REFUSED = {
+    "empty": (b"", "empty"),
+    "text": (b"hello, this is no picture", "no picture that can be read"),
+    "gif": (saved(black_on_white(), "GIF"), "GIF"),
+    "webp": (b"RIFF\x00\x00\x00\x00WEBPVP8 ", "WebP"),
+    "heic": (b"\x00\x00\x00\x18ftypheic" + bytes(100), "Most Compatible"),
+    "pdf": (b"%PDF-1.7 ...", "PDF"),
+    "cut off png": (PICTURES["rgb"][:-200], "damaged or cut off"),
+    "cut off jpeg": (PICTURES["jpeg"][: len(PICTURES["jpeg"]) // 2], "damaged or cut off"),
+    "bomb": (png_that_claims(60_000, 60_000), "million|no picture"),
+    "many pixels": (png_that_claims(5_000, 5_000), "at most 16 million"),
+    "too few pixels": (saved(Image.new("L", (4, 4))), "only 4 x 4"),
+    "too many bytes": (bytes(MAX_BYTES + 1), "at most 10"),
+    "transparent everywhere": (saved(Image.new("RGBA", (50, 50), (0, 0, 0, 0))), "transparent everywhere"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_read_is_refused_in_words(name):
+    content, words = REFUSED[name]
+    with pytest.raises(DrawingError, match=words):
+        read_picture(content)
+
+
+def test_a_bomb_is_refused_before_it_unpacks():
+    tracemalloc.start()
+    with pytest.raises(DrawingError):
+        read_picture(png_that_claims(60_000, 60_000))
+    assert tracemalloc.get_traced_memory()[1] < 5_000_000
+    tracemalloc.stop()
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from(sorted(PICTURES)), st.data())
+def test_a_damaged_file_is_read_or_refused_but_never_breaks(name, data):
+    content = bytearray(PICTURES[name])
+    if len(content) > 20_000:
+        content = bytearray(PICTURES["jpeg"])
+    for _ in range(data.draw(st.integers(1, 4))):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    with contextlib.suppress(DrawingError):
+        read(read_picture(bytes(content)))
