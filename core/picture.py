@@ -101,7 +101,8 @@ def _without_transparency(image: Image.Image) -> Grey:
     low, high = np.percentile(opaque, (5, 95))
     if high - low < 0.3:  # ink of one colour on nothing
         return alpha
-    return light * alpha + (_ONE - alpha) * np.float32(np.median(opaque) > 0.5)
+    ground = np.float32(np.median(opaque) > 0.5)
+    return (light * alpha + (_ONE - alpha) * ground).astype(np.float32)
 
 
 def _shrink(image: Image.Image) -> Grey:

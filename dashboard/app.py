@@ -10,7 +10,7 @@ if ROOT not in sys.path:
 
 import streamlit as st  # noqa: E402
 
-from dashboard import session, theme  # noqa: E402
+from dashboard import draw_session, session, theme  # noqa: E402
 
 
 def main() -> None:
@@ -21,10 +21,13 @@ def main() -> None:
     chosen = st.navigation(
         [
             st.Page("views/train.py", title="Train", icon=":material/model_training:", default=True),
+            st.Page("views/draw.py", title="Draw", icon=":material/draw:"),
             st.Page("views/environment.py", title="Environment", icon=":material/memory:"),
         ],
         position="top",
     )
+    if chosen.title != "Draw":
+        draw_session.canvas_is_gone()
     chosen.run()
     session.warm_up()
 

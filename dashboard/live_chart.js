@@ -149,8 +149,13 @@ function drawFigure(data, host) {
     font: { color: text, family: font, size: 12 } };
   layout.xaxis = axis(layout.xaxis);
   layout.yaxis = axis(layout.yaxis);
-  for (const trace of figure.data) if (trace.meta === "page-text") trace.textfont = { color: text };
-  window.Plotly.react(host, figure.data, layout, { responsive: true, displayModeBar: false });
+  for (const [name, value] of Object.entries(layout)) if (/^[xy]axis\d+$/.test(name)) layout[name] = axis(value);
+  for (const menu of layout.updatemenus ?? []) Object.assign(menu, { bgcolor: faded(text, 0.1), bordercolor: faded(text, 0.3) });
+  for (const slider of layout.sliders ?? []) slider.bordercolor = slider.tickcolor = faded(text, 0.3);
+  const traces = [...figure.data, ...(figure.frames ?? []).flatMap((frame) => frame.data)];
+  for (const trace of traces) if (trace.meta === "page-text") trace.textfont = { ...trace.textfont, color: text };
+  const config = { responsive: true, displayModeBar: false };
+  window.Plotly.react(host, { data: figure.data, layout, frames: figure.frames, config });
   host.drawnText = text;
   host.timer ??= setInterval(() => {
     if (!host.isConnected) { clearInterval(host.timer); window.Plotly.purge(host); }

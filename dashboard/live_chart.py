@@ -94,6 +94,7 @@ def plot(drawn: go.Figure, *, key: str, alt: str) -> None:
     if address is None or session.charts_failed(key):
         st.plotly_chart(drawn, key=f"{key}-plain", alt=alt, config={"displayModeBar": False})
         return
+    drawn.layout.template = None  # the page gives the colours; plotly's own would be 6 kB each time
     data = {"figure": drawn.to_json(), "plotly": address, "alt": alt}
     result = _component("figure")(key=key, data=data, height=drawn.layout.height, on_failed_change=lambda: None)
     if getattr(result, "failed", None):

@@ -1,17 +1,15 @@
 """One run, live: what it does, its charts, what it got wrong, and what to do next."""
 
-import base64
-import io
 import math
 
+import numpy as np
 import streamlit as st
-from PIL import Image
 
 from core.events import Mistake, RunStatus
 from core.run_reader import RunSnapshot
 from core.run_store import RunInfo, runs_root
 from core.trainer import get_trainer
-from dashboard import charts, session, theme
+from dashboard import charts, pictures, session, theme
 from dashboard.live_chart import live_charts, plot
 
 CHART_KEY = "live_charts"
@@ -109,8 +107,9 @@ def _ending(snapshot: RunSnapshot) -> None:
     elif info.status == RunStatus.FINISHED and snapshot.tested:
         score = snapshot.tested.evaluation
         st.success(f"**Test accuracy {score.accuracy:.2%}** (loss {score.loss:.4f}), scored once with the weights of step "
-                   f"{snapshot.tested.step:,}, the best on the validation digits. Next: change one setting and start again "
-                   "to compare, or take the results with you (downloads below).", icon=":material/flag:")  # fmt: skip
+                   f"{snapshot.tested.step:,}, the best on the validation digits. Next: **draw a digit for it** (page Draw), "
+                   "change one setting and start again to compare, or take the results with you (downloads below).",
+                   icon=":material/flag:")  # fmt: skip
         if snapshot.stopped_early:
             st.info(snapshot.stopped_early.reason)
     elif info.status == RunStatus.STOPPED:
@@ -176,15 +175,9 @@ def _evaluation(snapshot: RunSnapshot) -> None:
 
 
 def _mistake(one: Mistake) -> str:
-    """A digit with its caption; the picture travels within the page, since a file would be gone at the next refresh."""
-    picture = io.BytesIO()
-    Image.frombytes("L", (28, 28), one.image).save(picture, "PNG")
-    source = base64.b64encode(picture.getvalue()).decode()
+    image = np.frombuffer(one.image, np.uint8).reshape(28, 28)
     words = f"{one.label} → {one.predicted} ({one.probability:.0%})"
-    return (f'<figure style="display:inline-block;margin:0 12px 8px 0;text-align:center"><img width="84" height="84" '
-            f'style="image-rendering:pixelated;border-radius:4px" alt="A {one.label} taken for a {one.predicted}" '
-            f'src="data:image/png;base64,{source}"><figcaption style="font-size:0.8rem;opacity:0.8">{words}</figcaption>'
-            "</figure>")  # fmt: skip
+    return pictures.figure(image, words, f"A {one.label} taken for a {one.predicted}")
 
 
 def _downloads(snapshot: RunSnapshot) -> None:

@@ -1,43 +1,12 @@
 """The pages under AppTest: no browser, the real core behind them."""
 
-from pathlib import Path
-
 import pytest
-from streamlit.testing.v1 import AppTest
 
 import core.trainer
-from core.config import GROUPS
 from core.events import RunStatus
 from core.run_store import list_runs
-from core.trainer import Trainer
 from tests.conftest import wait_for
-
-APP = str(Path(__file__).resolve().parents[2] / "dashboard" / "app.py")
-
-
-@pytest.fixture
-def app(tmp_path, monkeypatch):
-    """The app with an empty data folder, an empty runs folder and a trainer of its own."""
-    monkeypatch.setenv("DIGIT_LAB_DATA", str(tmp_path / "data"))
-    monkeypatch.setenv("DIGIT_LAB_RUNS", str(tmp_path / "runs"))
-    made = Trainer()
-    monkeypatch.setattr(core.trainer, "_trainer", made)
-    app = AppTest.from_file(APP, default_timeout=60)
-    for group in GROUPS[1:]:
-        app.session_state[f"group_{group}"] = True  # all settings open, so that tests reach them
-    yield app
-    made.shutdown()
-
-
-def button(app, label):
-    return next(one for one in app.button if one.label == label)
-
-
-def texts(app) -> str:
-    return "\n".join(
-        one.value for kind in (app.markdown, app.caption, app.error, app.warning, app.info, app.success) for one in kind
-    )
-
+from tests.dashboard.conftest import button, texts
 
 def quick(app):
     """Settings by which a run takes a second."""

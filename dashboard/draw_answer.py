@@ -1,0 +1,195 @@
+"""The answer to a drawing: the digit, how sure, ten bars in both modes, and which model says so in which mode."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import streamlit as st
+
+from core.data import Digits, data_root, load_pool
+from core.digit_image import DigitImage, Reading
+from core.errors import CoreError
+from core.findings import confidence_words
+from core.modes import COMPANIES, Company, answer_in_train_mode, company_of, mode_layers
+from core.pins import load_pins
+from core.predictor import Prediction, Predictor
+from core.run_store import RunInfo, runs_root
+from dashboard import draw_session, pictures, session, theme
+from dashboard.draw_charts import probability_figure
+from dashboard.draw_session import Chosen
+from dashboard.live_chart import plot
+from dashboard.run_panel import run_label
+
+_COMPANY_WORDS: dict[Company, str] = {
+    "mixed": "mixed test digits", "one_class": "digits of one class", "blank": "blank images", "drawings": "my drawings",
+}  # fmt: skip
+_WEIGHTS_WORDS = {"live": "as it trains", "best": "best on validation", "last": "last"}
+PASSES = 20
+
+
+def choose_model(choices: list[RunInfo]) -> Chosen | None:
+    """The model that answers: its origin in one line, and the way to another one."""
+    info = draw_session.chosen_run(choices)
+    if info is None:
+        return None
+    with st.container(horizontal=True, vertical_alignment="center"):
+        words = st.empty()
+        with st.popover("Change model", icon=":material/swap_horiz:"):
+            labels = {one.run_id: run_label(one) for one in choices}
+            key = f"draw_model_{info.run_id}"
+            st.selectbox("Model", list(labels), list(labels).index(info.run_id), format_func=labels.__getitem__, key=key,
+                         on_change=draw_session.choose_model, args=(key,))  # fmt: skip
+            kinds = draw_session.weights_choices(info)
+            kind = st.selectbox("Weights", kinds, key=f"draw_weights_{info.run_id}_{len(kinds)}",
+                                format_func=_WEIGHTS_WORDS.__getitem__) if kinds else "live"  # fmt: skip
+    chosen = draw_session.chosen_model(info.run_id, kind or "live")
+    words.markdown(f"{model_words(chosen)} · **{draw_session.mode()} mode**", width="stretch")
+    return chosen
+
+
+def model_words(chosen: Chosen) -> str:
+    """Where the answering model comes from."""
+    info, predictor = chosen.info, chosen.predictor
+    if predictor is None:
+        return theme.plain(chosen.problem) if chosen.problem else "The first weights are on their way …"
+    name = theme.MODEL_WORDS[predictor.config.model]
+    where = f"step {predictor.step:,}"
+    if chosen.is_live:
+        return f"**{name}** at {where} of {info.total_steps:,}, training now; its weights are looked at again each second"
+    score = "not tested"
+    if chosen.kind == "best" and info.test_accuracy is not None:
+        score = f"test accuracy {info.test_accuracy:.2%}"
+    elif chosen.kind == "best" and info.best_accuracy is not None:
+        score = f"validation accuracy {info.best_accuracy:.2%}, not tested"
+    parent = f", taught from run {info.parent} (step {info.parent_step:,})" if info.parent else ""
+    return f"**{name}**, {where}, **{score}**{parent}"
+
+
+def choose_mode() -> None:
+    """The switch between eval and train mode, always in sight; every visit begins in eval mode."""
+    st.segmented_control("Mode of the model", ["eval", "train"], default="eval", required=True, key=draw_session.MODE_KEY,
+                         help="eval(): BatchNorm uses its running statistics, Dropout does nothing. train(): BatchNorm "
+                         "uses this batch's mean and variance, Dropout drops at random. Always on a copy.")  # fmt: skip
+
+
+def answers(chosen: Chosen, reading: Reading) -> list[Prediction]:
+    """Ask about each digit, draw the answer and return the predictions of eval mode."""
+    predictor, mode = chosen.predictor, draw_session.mode()
+    assert predictor is not None
+    inputs = np.stack([image.model_input for image in reading.digits])
+    in_eval = predictor.predict(inputs)
+    headline = st.container()
+    choose_mode()
+    place = _pick(reading, in_eval)
+    in_train = _train_mode(predictor, inputs[place : place + 1], mode)
+    shown = in_eval[place]
+    if mode == "train" and in_train:
+        mean = np.mean([one.probabilities for one in in_train], axis=0)
+        shown = Prediction(mean, in_train[0].logits)
+    with headline:
+        _headline(shown, mode, in_train)
+    plot(probability_figure(in_eval[place], in_train), key="draw_bars", alt=_bars_words(in_eval[place], in_train))
+    return in_eval
+
+
+def picked(reading: Reading) -> int:
+    """Which of several digits is looked at closely."""
+    place = draw_session.picked_digit()
+    return place if place < len(reading.digits) else 0
+
+
+def _pick(reading: Reading, predictions: Sequence[Prediction]) -> int:
+    count = len(reading.digits)
+    if count == 1:
+        return 0
+    st.html("".join(
+        pictures.figure(image.centred, f"{one.digit} · {one.confidence:.0%}", f"Digit {number} from the left: {one.digit}", 64)
+        for number, (image, one) in enumerate(zip(reading.digits, predictions, strict=True), 1)
+    ))  # fmt: skip
+    st.markdown(f"Read as **{''.join(str(one.digit) for one in predictions)}**")
+    st.segmented_control("Look closely at", list(range(count)), default=0, required=True, key=draw_session.PICK_KEY,
+                         format_func=lambda place: f"{place + 1}: {predictions[place].digit}")  # fmt: skip
+    return picked(reading)
+
+
+def _headline(shown: Prediction, mode: str, in_train: Sequence[Prediction]) -> None:
+    color = theme.EVAL_MODE if mode == "eval" else theme.TRAIN_MODE
+    share = float(shown.probabilities[shown.second])
+    second = f"second guess {shown.second} ({share:.1%})" if share >= 0.0005 else "no second guess"
+    passes = f", mean of {len(in_train)} passes" if len(in_train) > 1 else ""
+    modes = f"in train mode{passes}" if mode == "train" else "in eval mode"
+    sure = f"{shown.confidence:.1%}" if shown.confidence < 0.9995 else "over 99.9%"
+    st.html(f'<div style="display:flex;align-items:center;gap:16px" role="status" aria-label="The answer is {shown.digit}">'
+            f'<span class="digit-lab-answer" style="font-size:4.5rem;line-height:1;font-weight:700;color:{color};min-width:'
+            f'1ch">{shown.digit}</span><span><b>{confidence_words(shown.confidence).capitalize()}</b>: {sure}'
+            f'<br><span style="opacity:0.75">{second}</span><br><span style="opacity:0.75">{modes}</span></span>'
+            "</div>")  # fmt: skip
+
+
+def _train_mode(predictor: Predictor, image: np.ndarray, mode: str) -> list[Prediction]:
+    """The same image in train mode with companions, or why there is no such answer."""
+    layers = mode_layers(predictor.model)
+    if not layers.any:
+        st.caption("This model has no BatchNorm and no Dropout, so both modes give the same answer. The preset *BatchNorm and "
+                   "Dropout* on the Train page has both.")  # fmt: skip
+        return []
+    kind, size, label = draw_session.company()
+    if mode == "train":
+        kind, size, label = _choose_company(kind, size, label)
+    dataset = predictor.config.dataset
+    ready, problem = draw_session.digits_ready(dataset)
+    if not ready and kind in ("mixed", "one_class"):
+        st.caption(problem or "Reading digits for company in train mode …")
+        return []
+    digits = load_pool(dataset, data_root())[1] if ready else Digits(np.zeros((0, 1, 28, 28), np.uint8), np.zeros(0, np.int64))
+    try:
+        own = np.stack([pin.image for pin in load_pins(runs_root())] or [np.zeros((28, 28), np.uint8)])
+        company = company_of(kind, size - 1, digits, label=label, drawings=own)
+        passes = PASSES if mode == "train" and layers.dropout else 1
+        return answer_in_train_mode(predictor.model, image, company, passes=passes)
+    except CoreError as error:
+        st.warning(theme.plain(str(error)))
+        return []
+
+
+def _choose_company(kind: Company, size: int, label: int) -> tuple[Company, int, int]:
+    st.markdown(":material/warning: **Train mode.** The drawing shares a batch with others, and they change its answer.")
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        kind = st.selectbox("In a batch with", COMPANIES, key="draw_company", format_func=_COMPANY_WORDS.__getitem__, width=200,
+                            persist_state="session")  # fmt: skip
+        if kind == "one_class":
+            label = st.selectbox("Class", range(10), key="draw_company_class", width=90, persist_state="session")
+        size = st.select_slider("Batch size", (1, 2, 4, 8, 16, 32, 64, 128), 32, key="draw_batch", width=200,
+                                persist_state="session")  # fmt: skip
+    if kind == "drawings" and not load_pins(runs_root()):
+        st.caption("No drawing is pinned yet, so blank images take their place.")
+    return kind, size, label
+
+
+def _bars_words(in_eval: Prediction, in_train: Sequence[Prediction]) -> str:
+    words = f"Probabilities of the ten digits; eval mode says {in_eval.digit} with {in_eval.confidence:.0%}"
+    return words + (f", train mode {in_train[0].digit} with {in_train[0].confidence:.0%}" if in_train else "")
+
+
+def boxes_picture(image: DigitImage, reading: Reading) -> str:
+    """The source with a box around each digit, as HTML."""
+    height, width = image.drawn.shape
+    boxes = "".join(
+        f'<rect x="{left}" y="{top}" width="{right - left}" height="{bottom - top}" fill="none" stroke="{theme.VALIDATION}" '
+        f'stroke-width="{max(width, height) / 120}"/>'
+        for left, top, right, bottom in (digit.box for digit in reading.digits)
+    )
+    drawn = f'<image href="{pictures.source(image.drawn)}" width="{width}" height="{height}"/>'
+    return (f'<svg viewBox="0 0 {width} {height}" width="180" style="border-radius:4px" role="img" aria-label="The drawing '
+            f'with a box around each digit">{drawn}{boxes}</svg>')  # fmt: skip
+
+
+def nothing_yet() -> None:
+    """No model: offer to train one."""
+    with st.container(border=True):
+        st.markdown("#### No model can answer yet")
+        st.markdown("Train one first: the quick preset takes about 15 seconds on the full MNIST, and you can watch it learn "
+                    "your drawing while it trains.")  # fmt: skip
+        st.button("Train a model now", type="primary", icon=":material/play_arrow:", key="draw_first_model",
+                  on_click=draw_session.start_first_model)  # fmt: skip
+        if problem := session.start_problem():
+            st.error(theme.plain(problem))

@@ -1,0 +1,72 @@
+"""The Draw page once PyTorch is there: source on the left, answer on the right, what lies behind it below."""
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from core.digit_image import Reading, read
+from core.predictor import Prediction
+from dashboard import draw_session, theme
+from dashboard.draw_answer import answers, choose_mode, choose_model, nothing_yet, picked
+from dashboard.draw_panels import all_steps_on, looks, time_travel, why, xray
+from dashboard.draw_pins import pin_row, pins_panel
+from dashboard.draw_session import Chosen
+from dashboard.draw_source import choose_source
+
+PANELS = {"xray": "What it sees", "why": "Why?", "looks": "Where it looks", "travel": "Over training", "pins": "My test set"}
+
+
+def draw_page() -> None:
+    """Everything; called at each stroke and each refresh."""
+    chosen = choose_model(draw_session.model_choices())
+    left, right = st.columns([5, 9], gap="large")
+    with left:
+        source = choose_source(chosen.predictor.config.dataset if chosen and chosen.predictor else None)
+    reading = read(source, draw_session.steps()) if source is not None else None
+    predictions: Sequence[Prediction] = ()
+    with right:
+        if chosen is None:
+            nothing_yet()
+        elif reading is None or not reading.digits:
+            _ask_to_draw(reading)
+            choose_mode()
+        elif chosen.predictor is not None:
+            predictions = answers(chosen, reading)
+            if not all_steps_on(draw_session.steps()):
+                st.caption(":material/warning: Some steps of the image are switched off (What it sees).")
+            place = picked(reading)
+            pin_row(reading.digits[place], predictions[place])
+    if chosen is None or chosen.predictor is None:
+        return
+    if reading is not None and predictions:
+        _panels(chosen, reading, predictions, source)
+    else:
+        pins_panel(chosen)
+
+
+def _ask_to_draw(reading: Reading | None) -> None:
+    if reading is None:
+        words = "Choose a picture or a test digit; the answer appears here."
+    elif reading.refusal == "Nothing is drawn yet.":
+        words = "Draw a digit on the left with mouse, pen or finger. The answer appears when you lift it."
+    else:
+        words = theme.plain(reading.refusal)
+    st.info(words, icon=":material/draw:")
+
+
+def _panels(chosen: Chosen, reading: Reading, predictions: Sequence[Prediction], source: object) -> None:
+    place, predictor = picked(reading), chosen.predictor
+    image, prediction = reading.digits[place], predictions[place]
+    assert predictor is not None
+    panel = st.segmented_control("Behind the answer", list(PANELS), default="xray", required=True, key="draw_panel",
+                                 format_func=PANELS.__getitem__, persist_state="session")  # fmt: skip
+    if panel == "why":
+        why(image, prediction, predictor, source)
+    elif panel == "looks":
+        looks(image, prediction, predictor)
+    elif panel == "travel":
+        time_travel(image, chosen.info.run_id)
+    elif panel == "pins":
+        pins_panel(chosen)
+    else:
+        xray(reading, image, source)

@@ -1,0 +1,119 @@
+"""A person's own test set: drawings pinned with the digit that was meant, asked again and again, and taught."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import streamlit as st
+
+from core.digit_image import DigitImage, finish
+from core.errors import CoreError
+from core.pins import MAX_PINS, Pin, as_csv, as_zip, load_pins, remove_pin
+from core.predictor import Prediction, load_predictor
+from core.run_store import RunInfo, read_info, run_folder, runs_root
+from core.snapshots import travel
+from core.trainer import get_trainer
+from dashboard import draw_session, pictures, theme
+from dashboard.draw_charts import own_test_figure
+from dashboard.draw_session import Chosen
+from dashboard.live_chart import plot
+
+
+def pin_row(image: DigitImage, prediction: Prediction) -> None:
+    """Keep this drawing with the digit that was meant."""
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        key = f"pin_label_{prediction.digit}"
+        label = st.selectbox("It is meant as a", range(10), prediction.digit, key=key, width=140)
+        st.button("Pin this drawing", icon=":material/push_pin:", key="pin", on_click=draw_session.pin,
+                  args=(image.pixels, label))  # fmt: skip
+    if problem := draw_session.pin_problem():
+        st.warning(theme.plain(problem))
+
+
+def pins_panel(chosen: Chosen) -> None:
+    """The pinned drawings, what the model says of them, their accuracy over the run, and the lesson."""
+    try:
+        pins = load_pins(runs_root())
+    except CoreError as error:
+        st.error(theme.plain(str(error)))
+        return
+    if not pins:
+        st.markdown(f"**My own test set**: pin up to {MAX_PINS} drawings above, each with the digit you meant. They are asked "
+                    "again as a run trains, their accuracy becomes a curve, and what goes wrong can be taught.")  # fmt: skip
+        return
+    assert chosen.predictor is not None
+    inputs = _inputs(pins)
+    answers = chosen.predictor.predict(inputs)
+    right = sum(one.digit == pin.label for one, pin in zip(answers, pins, strict=True))
+    st.markdown(f"**My own test set**: {right} of {len(pins)} right at step {chosen.predictor.step:,}")
+    with st.container(horizontal=True, gap="small"):
+        for pin, answer in zip(pins, answers, strict=True):
+            _card(pin, answer)
+    _curve(chosen, pins, inputs)
+    _compare(chosen.info, pins, answers, inputs)
+    _teach(chosen)
+    with st.container(horizontal=True):
+        st.download_button("Drawings (CSV)", as_csv(pins), "my-digits.csv", "text/csv", on_click="ignore")
+        st.download_button("Drawings (PNG)", as_zip(pins), "my-digits.zip", "application/zip", on_click="ignore")
+
+
+def _inputs(pins: Sequence[Pin]) -> np.ndarray:
+    return np.stack([finish(pin.image.astype(np.float32) / np.float32(255)) for pin in pins])
+
+
+def _card(pin: Pin, answer: Prediction) -> None:
+    with st.container(width=112, border=True, key=f"pin_{pin.pin_id}"):
+        mark = "✓" if answer.digit == pin.label else "✗"
+        st.html(pictures.figure(pin.image, f"{mark} {answer.digit} · {answer.confidence:.0%}", f"Meant as {pin.label}, "
+                                f"answered {answer.digit}", 72))  # fmt: skip
+        key = f"relabel_{pin.pin_id}_{pin.label}"
+        st.selectbox("Meant as", range(10), pin.label, key=key, on_change=draw_session.relabel, args=(pin.pin_id, key))
+        st.button("Remove", icon=":material/close:", key=f"unpin_{pin.pin_id}", on_click=remove_pin,
+                  args=(runs_root(), pin.pin_id), type="tertiary")  # fmt: skip
+
+
+def _curve(chosen: Chosen, pins: Sequence[Pin], inputs: np.ndarray) -> None:
+    run_id = chosen.info.run_id
+    try:
+        past = travel(run_folder(runs_root(), run_id), inputs)
+        snapshot = get_trainer().read(runs_root(), run_id)
+    except CoreError as error:
+        st.caption(theme.plain(str(error)))
+        return
+    plot(own_test_figure(snapshot, past, [pin.label for pin in pins]), key="draw_own_test",
+         alt="Accuracy on my drawings over the run, beside train and validation accuracy")  # fmt: skip
+
+
+def _compare(info: RunInfo, pins: Sequence[Pin], answers: Sequence[Prediction], inputs: np.ndarray) -> None:
+    """For a model that was taught: before and after, on the drawings and on the test split."""
+    if info.parent is None:
+        return
+    try:
+        parent = read_info(run_folder(runs_root(), info.parent))
+        before = load_predictor(run_folder(runs_root(), info.parent) / "best.pt").predict(inputs)
+    except CoreError as error:
+        st.caption(f"The parent run cannot be asked any more: {theme.plain(str(error))}")
+        return
+    labels = [pin.label for pin in pins]
+    counts = [sum(one.digit == label for one, label in zip(side, labels, strict=True)) for side in (before, answers)]
+    tested = [_percent(parent.test_accuracy), _percent(info.test_accuracy)]
+    st.table({"": ["before the lesson", "after it"], "my drawings": [f"{count} of {len(pins)}" for count in counts],
+              "test split": tested}, hide_index=True)  # fmt: skip
+
+
+def _percent(value: float | None) -> str:
+    return f"{value:.2%}" if value is not None else "not tested yet"
+
+
+def _teach(chosen: Chosen) -> None:
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        count = st.select_slider(
+            "Steps", (10, 20, 50, 100, 200, 500), 50, key="lesson_steps", width=180, persist_state="session"
+        )
+        rate = st.select_slider("Learning rate", (1e-4, 3e-4, 1e-3, 3e-3), 3e-4, key="lesson_rate", width=180,
+                                format_func=lambda value: f"{value:g}", persist_state="session")  # fmt: skip
+        st.button("Teach it these drawings", icon=":material/school:", key="teach", on_click=draw_session.start_lesson,
+                  args=(chosen.info.run_id, chosen.kind, count, rate), disabled=chosen.is_live)  # fmt: skip
+    st.caption("A copy of this model trains on, a quarter of each batch your drawings, the rest training digits. It becomes a "
+               "new run whose parent is this one." + (" Wait until this run has ended." if chosen.is_live else ""))  # fmt: skip
+    if problem := draw_session.lesson_problem():
+        st.warning(theme.plain(problem))

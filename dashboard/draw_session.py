@@ -1,0 +1,333 @@
+"""What the Draw page remembers of a person: the drawing, the picture, the chosen model. With `session.py` the only file
+that touches Streamlit's state."""
+
+import random
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+import streamlit as st
+
+from core.data import data_root, load_pool
+from core.errors import CoreError
+from core.events import Progress, RunStatus
+from core.run_store import RunInfo, list_runs, read_info, run_folder, runs_root
+from core.trainer import get_trainer
+from dashboard import session
+
+if TYPE_CHECKING:
+    from core.digit_image import Steps
+    from core.modes import Company
+    from core.predictor import Predictor
+
+LIVE, BEST, LAST = "live", "best", "last"
+_LISTED_RUNS = 30
+
+
+# --- the canvas --------------------------------------------------------------------------------------------------------
+
+
+def canvas() -> tuple[str, dict[str, Any] | None]:
+    """(key, drawing to begin with) for the canvas. Both stay the same while it is on the page, or it would lose strokes."""
+    state = st.session_state
+    if not state.get("draw_mounted"):
+        state.draw_mounted = True
+        _show_content(state.get("draw_content"))
+    return f"canvas_{state.draw_revision}", state.draw_initial
+
+
+PEN_KEY = "draw_pen"
+
+
+def pen() -> int:
+    """The pen's width in pixels of the canvas."""
+    return st.session_state.get(PEN_KEY, 16)
+
+
+def canvas_is_gone() -> None:
+    """The canvas is not on the page in this run: the next time it begins with what was drawn."""
+    st.session_state.draw_mounted = False
+
+
+def remember_drawing(content: dict[str, Any] | None) -> None:
+    """Keep what the canvas holds."""
+    st.session_state.draw_content = content
+
+
+def drawing_content() -> dict[str, Any] | None:
+    """What the canvas held last."""
+    return st.session_state.get("draw_content")
+
+
+def clear_drawing() -> None:
+    """An empty canvas."""
+    _show_content(None)
+
+
+def undo_stroke() -> None:
+    """The canvas without its last stroke."""
+    content = st.session_state.get("draw_content")
+    if content and content.get("objects"):
+        _show_content({**content, "objects": content["objects"][:-1]})
+
+
+def _show_content(content: dict[str, Any] | None) -> None:
+    """A changed key is what makes the canvas take another drawing."""
+    state = st.session_state
+    state.draw_content = state.draw_initial = content
+    state.draw_revision = state.get("draw_revision", 0) + 1
+
+
+# --- pictures and test digits ------------------------------------------------------------------------------------------
+
+
+def take_picture(content: bytes) -> None:
+    """Keep a pasted picture."""
+    st.session_state.draw_picture = content
+
+
+def take_upload(file_id: str, content: bytes) -> None:
+    """Keep an uploaded picture, once: the uploader still holds it when another one was pasted since."""
+    if st.session_state.get("draw_upload_id") != file_id:
+        st.session_state.draw_upload_id = file_id
+        st.session_state.draw_picture = content
+
+
+def upload_key() -> str:
+    """The uploader's key; a new one empties it."""
+    return f"draw_upload_{st.session_state.get('draw_uploads', 0)}"
+
+
+def drop_picture() -> None:
+    """Forget the picture, in the uploader too."""
+    st.session_state.draw_picture = None
+    st.session_state.draw_uploads = st.session_state.get("draw_uploads", 0) + 1
+
+
+def picture() -> bytes | None:
+    """The picture to read."""
+    return st.session_state.get("draw_picture")
+
+
+def test_index(label: int | None, dataset: str) -> int:
+    """Which test digit is shown; another one when the class asked for has changed."""
+    wanted, index = st.session_state.get("draw_test", (object(), 0))
+    if wanted != (label, dataset):
+        index = choose_test_digit(label, dataset)
+    return index
+
+
+def choose_test_digit(label: int | None, dataset: str) -> int:
+    """Pick a test digit at random, of one class or of any."""
+    labels = load_pool(dataset, data_root())[1].labels
+    places = [int(place) for place in ((labels == label).nonzero()[0] if label is not None else range(len(labels)))]
+    index = random.choice(places)
+    st.session_state.draw_test = ((label, dataset), index)
+    return index
+
+
+def another_test_digit(label: int | None, dataset: str) -> None:
+    """Show another test digit."""
+    choose_test_digit(label, dataset)
+
+
+def digits_ready(dataset: str) -> tuple[bool, str]:
+    """(True when a data set is in memory, "" or why it cannot be). Reading it is a job: it takes a second or two."""
+    name = f"digits-{dataset}"
+    job = get_trainer().job(name)
+    if job is None:
+
+        def steps() -> Any:
+            yield Progress(0, 0, "Reading the digits")
+            load_pool(dataset, data_root())
+
+        get_trainer().start_job(name, steps)
+        return False, ""
+    if job.status == RunStatus.FAILED:
+        return False, job.reason
+    return not job.status.is_active, ""
+
+
+# --- the steps of the image --------------------------------------------------------------------------------------------
+
+
+def steps() -> "Steps":
+    """The switches of the X-ray."""
+    from core.digit_image import Steps
+
+    for field in fields(Steps):
+        st.session_state.setdefault(f"step_{field.name}", field.default)
+    return Steps(**{field.name: st.session_state[f"step_{field.name}"] for field in fields(Steps)})
+
+
+def set_steps(**changes: bool) -> None:
+    """Set switches of the X-ray."""
+    for name, value in changes.items():
+        st.session_state[f"step_{name}"] = value
+
+
+def set_all_steps(naive: bool) -> None:
+    """All on, or the naive way."""
+    from core.digit_image import NAIVE, Steps
+
+    chosen = NAIVE if naive else Steps()
+    set_steps(**{field.name: getattr(chosen, field.name) for field in fields(Steps)})
+
+
+# --- what is looked at -------------------------------------------------------------------------------------------------
+
+PICK_KEY, MODE_KEY = "draw_pick", "draw_mode"
+
+
+def picked_digit() -> int:
+    """Which of several digits is looked at closely, from 0."""
+    return st.session_state.get(PICK_KEY) or 0
+
+
+def mode() -> str:
+    """eval or train: the mode the answer is given in."""
+    return st.session_state.get(MODE_KEY) or "eval"
+
+
+def company() -> "tuple[Company, int, int]":
+    """(kind, batch size, class) of the batch that a drawing joins in train mode."""
+    state = st.session_state
+    return state.get("draw_company", "mixed"), state.get("draw_batch", 32), state.get("draw_company_class", 0)
+
+
+# --- the model that answers --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """The model that answers.
+
+    Attributes:
+        kind: LIVE, BEST or LAST. predictor: None when `problem` says why, or when the first live weights are on their way.
+    """
+
+    info: RunInfo
+    kind: str
+    predictor: "Predictor | None"
+    problem: str = ""
+
+    @property
+    def is_live(self) -> bool:
+        """True when its weights still change."""
+        return self.kind == LIVE
+
+
+def model_choices() -> list[RunInfo]:
+    """Runs that can answer, newest first: those that train here, and those that have saved weights."""
+    active = get_trainer().active()
+    return [info for info in list_runs(runs_root(), _LISTED_RUNS) if info.run_id in active or _files(info.run_id)]
+
+
+def _files(run_id: str) -> list[str]:
+    folder = run_folder(runs_root(), run_id)
+    return [kind for kind in (BEST, LAST) if (folder / f"{kind}.pt").exists()]
+
+
+def chosen_run(choices: list[RunInfo]) -> RunInfo | None:
+    """The run to ask: the chosen one, else the one that trains, else the newest that can answer."""
+    by_id = {info.run_id: info for info in choices}
+    for run_id in (st.session_state.get("draw_model"), session.shown_run(), *get_trainer().active()):
+        if run_id in by_id:
+            return by_id[run_id]
+    return choices[0] if choices else None
+
+
+def choose_model(key: str) -> None:
+    """Ask the run that a widget names."""
+    if run_id := st.session_state.get(key):
+        ask_run(run_id)
+
+
+def ask_run(run_id: str) -> None:
+    """Ask this run from now on, here and as the run shown on the Train page."""
+    st.session_state.draw_model = run_id
+    session.show_run(run_id)
+
+
+def weights_choices(info: RunInfo) -> list[str]:
+    """Which weights of a run there are."""
+    live = [LIVE] if info.run_id in get_trainer().active() else []
+    return live + _files(info.run_id)
+
+
+def chosen_model(run_id: str, kind: str) -> Chosen:
+    """Load the model that answers; live weights as new as there are."""
+    from core.predictor import Predictor, load_predictor
+
+    try:
+        info = read_info(run_folder(runs_root(), run_id))
+    except CoreError as error:
+        return Chosen(RunInfo(run_id, RunStatus.FAILED), kind, None, str(error))
+    try:
+        if kind != LIVE:
+            return Chosen(info, kind, load_predictor(run_folder(runs_root(), run_id) / f"{kind}.pt"))
+        live = get_trainer().weights(run_id)
+        if live is None:
+            return Chosen(info, kind, None)
+        known = st.session_state.get("draw_live")
+        if known is None or known[:2] != (run_id, live.step):
+            known = (run_id, live.step, Predictor(live.weights, live.config, live.step))
+            st.session_state.draw_live = known
+        return Chosen(info, kind, known[2])
+    except CoreError as error:
+        return Chosen(info, kind, None, str(error))
+
+
+def start_first_model() -> None:
+    """Train the quick preset on the digits that are here, and ask it."""
+    session.start_preset("fast99")
+    if run_id := st.session_state.get("shown_run"):
+        st.session_state.draw_model = run_id
+
+
+def start_lesson(run_id: str, kind: str, count: int, learning_rate: float) -> None:
+    """Teach the pinned drawings to a copy of a model, as a new run that names its parent, and ask that one."""
+    from core.lesson import Lesson, lesson_config
+    from core.pins import as_digits, load_pins
+
+    st.session_state.lesson_problem = ""
+    chosen = chosen_model(run_id, kind)
+    if chosen.predictor is None:
+        st.session_state.lesson_problem = chosen.problem or "The model has no weights yet."
+        return
+    try:
+        parent = chosen.predictor
+        config = lesson_config(parent.config, count, learning_rate)
+        lesson = Lesson(run_id, parent.step, parent.model.state_dict(), as_digits(load_pins(runs_root())))
+        new = get_trainer().start(config, data_root(), runs_root(), token=session.session_id(), lesson=lesson)
+    except CoreError as error:
+        st.session_state.lesson_problem = str(error)
+        return
+    ask_run(new)
+
+
+def lesson_problem() -> str:
+    """Why the last lesson did not start; "" when it did."""
+    return st.session_state.get("lesson_problem", "")
+
+
+def pin(image: Any, label: int) -> None:
+    """Keep a drawing with the digit that was meant."""
+    from core.pins import add_pin
+
+    st.session_state.pin_problem = ""
+    try:
+        add_pin(runs_root(), image, label)
+    except CoreError as error:
+        st.session_state.pin_problem = str(error)
+
+
+def pin_problem() -> str:
+    """Why the last drawing was not kept; "" when it was."""
+    return st.session_state.get("pin_problem", "")
+
+
+def relabel(pin_id: str, key: str) -> None:
+    """Change which digit a kept drawing was meant as."""
+    from core.pins import relabel_pin
+
+    relabel_pin(runs_root(), pin_id, int(st.session_state[key]))

@@ -1,0 +1,129 @@
+"""What is to be read: the canvas, an uploaded or pasted picture, or a test digit."""
+
+import base64
+import binascii
+from functools import cache
+from typing import Any
+
+import streamlit as st
+from streamlit.components.v2 import component
+
+from core.data import data_root, load_pool
+from core.digit_image import TestDigit
+from core.drawing import Drawing, drawing_from_canvas
+from core.errors import DrawingError
+from core.picture import MAX_BYTES, Picture, read_picture
+from dashboard import draw_session
+
+SIDE = 280
+SOURCES = {"draw": "Draw", "picture": "Picture", "test": "Test digit"}
+
+# Takes a picture out of the clipboard wherever on the page it is pasted.
+_PASTE = """export default function ({ setTriggerValue, parentElement }) {
+  const host = parentElement.querySelector(".digit-lab-paste");
+  host.send = setTriggerValue;
+  if (host.listening) return;
+  const listen = (event) => {
+    if (!host.isConnected) { document.removeEventListener("paste", listen); return; }
+    const item = [...(event.clipboardData?.items ?? [])].find((one) => one.type.startsWith("image/"));
+    if (!item) return;
+    const file = item.getAsFile(), reader = new FileReader();
+    event.preventDefault();
+    if (file.size > LIMIT) { host.send("pasted", "too large"); return; }
+    reader.onload = () => host.send("pasted", reader.result);
+    reader.readAsDataURL(file);
+  };
+  document.addEventListener("paste", listen);
+  host.listening = true;
+}"""
+
+
+def choose_source(dataset: str | None) -> "Drawing | Picture | TestDigit | None":
+    """Draw the chosen source with its tools. None while there is nothing to read; errors are shown here."""
+    kind = st.segmented_control("Source", list(SOURCES), default="draw", required=True, format_func=SOURCES.__getitem__,
+                                key="draw_source", persist_state="session", label_visibility="collapsed")  # fmt: skip
+    if kind != "draw":
+        draw_session.canvas_is_gone()
+    try:
+        if kind == "picture":
+            return _picture()
+        return _test_digit(dataset) if kind == "test" else _canvas()
+    except DrawingError as error:
+        st.error(str(error))
+        return None
+
+
+def _canvas() -> Drawing:
+    # Imported here: the package can only be imported inside a running app.
+    from streamlit_drawable_canvas import st_canvas
+
+    pen = draw_session.pen()
+    key, initial = draw_session.canvas()
+    st.space("small")  # the canvas's own tools come up there
+    with st.container(key="draw_canvas", width=SIDE + 8):
+        result = st_canvas(stroke_width=pen, stroke_color="#ffffff", background_color="#000000", width=SIDE, height=SIDE,
+                           drawing_mode="freedraw", initial_drawing=initial, key=key)  # fmt: skip
+    content: dict[str, Any] | None = result.json_data
+    draw_session.remember_drawing(content)
+    drawn = bool(content and content.get("objects"))
+    with st.container(horizontal=True):
+        st.button("Clear", icon=":material/delete:", key="draw_clear", on_click=draw_session.clear_drawing, disabled=not drawn)
+        st.button("Undo", icon=":material/undo:", key="draw_undo", on_click=draw_session.undo_stroke, disabled=not drawn)
+        with st.popover("Pen", icon=":material/line_weight:"):
+            st.slider("Pen width", 2, 40, pen, key=draw_session.PEN_KEY, persist_state="session", width=220,
+                      help="Any width will do: strokes are drawn again as MNIST's pen would.")  # fmt: skip
+    return drawing_from_canvas(content, SIDE, SIDE)
+
+
+@cache
+def _paste_component() -> Any:
+    return component("digit_lab_paste", html='<div class="digit-lab-paste"></div>', js=_PASTE.replace("LIMIT", str(MAX_BYTES)),
+                     isolate_styles=False)  # fmt: skip
+
+
+def _picture() -> Picture | None:
+    given = st.file_uploader("Picture of one or more digits, PNG or JPEG", type=["png", "jpg", "jpeg"],
+                             key=draw_session.upload_key(), max_upload_size=MAX_BYTES // 2**20,
+                             help="Dark on light or light on dark, a photo of paper too. It stays in this server's memory "
+                             "and is written nowhere.")  # fmt: skip
+    pasted = getattr(_paste_component()(key="draw_paste", on_pasted_change=lambda: None), "pasted", None)
+    if pasted:
+        draw_session.take_picture(_decoded(pasted))
+    elif given is not None:
+        draw_session.take_upload(given.file_id, given.getvalue())
+    content = draw_session.picture()
+    if content is None:
+        st.caption("Or paste one from the clipboard (Ctrl+V).")
+        return None
+    st.button("Remove the picture", icon=":material/delete:", key="draw_drop", on_click=draw_session.drop_picture)
+    picture = read_picture(content)
+    st.image(picture.grey, width=SIDE, clamp=True, alt="The picture that is read, in grey")
+    return picture
+
+
+def _decoded(pasted: str) -> bytes:
+    if pasted == "too large":
+        raise DrawingError(f"The pasted picture is too large; at most {MAX_BYTES // 2**20} MiB are read. Save it smaller.")
+    try:
+        return base64.b64decode(pasted.partition(",")[2], validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise DrawingError("What was pasted is no picture.") from error
+
+
+def _test_digit(dataset: str | None) -> TestDigit | None:
+    if dataset is None:
+        st.caption("Test digits come with a model: choose or train one first.")
+        return None
+    ready, problem = draw_session.digits_ready(dataset)
+    if not ready:
+        st.caption(problem or "Reading the digits …")
+        return None
+    label = st.selectbox("Digit", ["any", *range(10)], key="draw_test_class", persist_state="session", width=140)
+    wanted = None if label == "any" else int(label)
+    index = draw_session.test_index(wanted, dataset)
+    st.button("Another one", icon=":material/casino:", key="draw_another", on_click=draw_session.another_test_digit,
+              args=(wanted, dataset))  # fmt: skip
+    test = load_pool(dataset, data_root())[1]
+    st.image(test.images[index, 0], width=SIDE, alt=f"Test digit number {index}", caption=f"Number {index:,} of the test "
+             f"split; its label is {test.labels[index]}")  # fmt: skip
+    return TestDigit(test.images[index, 0], int(test.labels[index]), index)

@@ -1,0 +1,278 @@
+"""The Draw page under AppTest: the real core behind it, a small trained model, no browser."""
+
+import dataclasses
+import io
+import shutil
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import core.trainer
+from core.digit_image import read
+from core.drawing import Drawing, Stroke
+from core.events import RunStatus
+from core.pins import load_pins
+from core.predictor import fingerprint, load_predictor
+from core.run_store import list_runs
+from core.trainer import Trainer
+from tests.conftest import SAMPLE, wait_for, wait_for_status
+from tests.core.shapes import arc, as_canvas, drawing
+from tests.core.test_picture import PICTURES
+from tests.dashboard.conftest import button, texts
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A runs folder with one run of a network with BatchNorm and Dropout."""
+    runs, trainer = tmp_path_factory.mktemp("trained"), Trainer()
+    config = dataclasses.replace(SAMPLE, model="cnn_batchnorm", dropout=0.3, train_size=2000, learning_rate=3e-3)
+    run_id = trainer.start(config, runs, runs)
+    wait_for_status(trainer, runs, run_id, RunStatus.FINISHED)
+    trainer.shutdown()
+    return runs, run_id
+
+
+@pytest.fixture
+def runs(tmp_path):
+    return tmp_path / "runs"
+
+
+def opened(app, drawn=None):
+    """The Draw page, PyTorch imported, with a drawing on the canvas."""
+    if drawn is not None:
+        app.session_state["draw_content"] = as_canvas(drawn)
+    app.run()
+    wait_for(lambda: (job := core.trainer.get_trainer().job("warm-up")) is not None and not job.status.is_active)
+    app.switch_page("views/draw.py").run()
+    for dataset in ("mnist_sample",):
+        job = core.trainer.get_trainer()
+        wait_for(lambda: (found := job.job(f"digits-{dataset}")) is None or not found.status.is_active)
+    app.run()
+    assert not app.exception
+    return app
+
+
+@pytest.fixture
+def page(app, trained, runs):
+    """Opens the page with the trained model."""
+    shutil.copytree(trained[0], runs)
+    return lambda drawn=None: opened(app, drawn)
+
+
+def answer(app) -> int | None:
+    """The large digit."""
+    for one in app.get("html"):
+        body = one.proto.body
+        if "digit-lab-answer" in body:
+            return int(body.partition("The answer is ")[2][0])
+    return None
+
+
+def panel(app, name):
+    app.get_by_key("draw_panel").set_value(name).run()
+    assert not app.exception
+    return texts(app)
+
+
+def test_without_a_model_the_page_offers_to_train_one(app, runs):
+    opened(app)
+    assert "No model can answer yet" in texts(app)
+    button(app, "Train a model now").click().run()
+    assert not app.exception
+    (run,) = list_runs(runs)
+    assert (run.model, run.dataset) == ("fast_cnn", "mnist_sample")
+    core.trainer.get_trainer().stop(run.run_id)
+
+
+def test_a_drawing_is_answered_by_the_run_and_its_origin_is_told(page, trained):
+    app = page(drawing(7))
+    (image,) = read(drawing(7)).digits
+    predictor = load_predictor(trained[0] / trained[1] / "best.pt")
+    (expected,) = predictor.predict(image.model_input[None])
+    assert answer(app) == expected.digit
+    info = list_runs(trained[0])[0]
+    assert f"step {predictor.step}" in texts(app)
+    assert f"test accuracy {info.test_accuracy:.2%}" in texts(app)
+    assert "eval mode" in texts(app)
+
+
+def test_an_empty_canvas_asks_for_a_drawing_and_clear_empties_the_answer(page):
+    app = page(drawing(7))
+    assert answer(app) is not None
+    button(app, "Clear").click().run()
+    assert not app.exception
+    assert answer(app) is None
+    assert "Draw a digit on the left" in texts(app)
+    assert button(app, "Undo").disabled
+
+
+def test_undo_takes_one_stroke(page):
+    app = page(drawing(4))
+    button(app, "Undo").click().run()
+    assert not app.exception
+    assert len(app.session_state["draw_content"]["objects"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "strokes"),
+    [
+        ("That is a dot", [Stroke(np.array([[90.0, 90.0], [90.2, 90.1]]), 16)]),
+        ("one above the other", [Stroke(arc(140, 60, 30, 40), 8), Stroke(arc(140, 200, 30, 40), 8)]),
+    ],
+)
+def test_what_is_no_digit_is_said(page, words, strokes):
+    app = page(Drawing(tuple(strokes), 280, 280))
+    assert words in texts(app)
+    assert answer(app) is None
+
+
+def test_train_mode_is_loud_works_on_a_copy_and_does_not_stay(page, runs, trained):
+    app = page(drawing(3))
+    best = runs / trained[1] / "best.pt"
+    before = fingerprint(load_predictor(best).model)
+    app.get_by_key("draw_mode").set_value("train").run()
+    assert not app.exception
+    shown = texts(app)
+    assert "**train mode**" in shown
+    assert "shares a batch with others" in shown
+    for kind in ("one_class", "blank", "drawings", "mixed"):
+        app.get_by_key("draw_company").set_value(kind).run()
+        assert not app.exception
+        assert answer(app) is not None
+    app.get_by_key("draw_batch").set_value(1).run()
+    assert not app.exception
+    assert fingerprint(load_predictor(best).model) == before
+    app.switch_page("views/train.py").run()
+    app.switch_page("views/draw.py").run()
+    assert "**eval mode**" in texts(app)
+    assert answer(app) is not None  # and the drawing is still there
+
+
+def test_the_naive_way_is_found_out_and_mended(page):
+    app = page(drawing(5, scale=0.35, x=80, y=70, pen=3))
+    told = panel(app, "why")
+    assert "where MNIST" in told
+    assert not any(one.label == "Mend" for one in app.button)
+    panel(app, "xray")
+    button(app, "Naive shrink").click().run()
+    assert not app.toggle(key="step_crop").value
+    assert "Some steps of the image are switched off" in texts(app)
+    panel(app, "why")
+    mends = [one for one in app.button if one.label == "Mend"]
+    assert len(mends) >= 3
+    while any(one.label == "Mend" for one in app.button):
+        button(app, "Mend").click().run()
+        assert not app.exception
+    assert "px wide where MNIST has 2.2: the ink" in texts(app)  # now told as mended
+    panel(app, "xray")
+    assert all(app.toggle(key=f"step_{name}").value for name in ("ink", "crop", "fit", "centre"))
+
+
+@pytest.mark.parametrize("name", ["xray", "why", "looks", "travel", "pins"])
+def test_every_panel_works_for_drawings_and_test_digits(page, name):
+    app = page(drawing(2))
+    assert len(panel(app, name)) > 100
+    app.get_by_key("draw_source").set_value("test").run()
+    assert not app.exception
+    assert answer(app) is not None
+    app.selectbox(key="draw_test_class").set_value(8).run()
+    button(app, "Another one").click().run()
+    assert not app.exception
+    app.get_by_key("draw_source").set_value("draw").run()
+    assert answer(app) is not None
+
+
+def test_feature_maps_come_on_demand(page):
+    app = page(drawing(2))
+    panel(app, "looks")
+    app.toggle(key="draw_features").set_value(True).run()
+    assert not app.exception
+    assert "`conv1`: 32 maps of 28 x 28" in texts(app)
+
+
+def upload(app, content, name="digit.png"):
+    app.get_by_key("draw_source").set_value("picture").run()
+    app.file_uploader(key="draw_upload_0").upload(name, content).run()
+    assert not app.exception
+    return app
+
+
+def test_an_uploaded_picture_is_read(page):
+    app = upload(page(), PICTURES["phone photo"], "photo.jpg")
+    assert answer(app) is not None
+    assert "Dark on light was turned" in panel(app, "why")
+    button(app, "Remove the picture").click().run()
+    assert answer(app) is None
+
+
+@pytest.mark.parametrize("content", [b"no picture at all", PICTURES["jpeg"][:300]])
+def test_an_unusable_picture_is_refused_and_nothing_else_is_lost(page, content):
+    app = upload(page(drawing(7)), content)
+    assert len(app.error) == 1
+    assert answer(app) is None
+    app.get_by_key("draw_source").set_value("draw").run()
+    assert answer(app) is not None
+
+
+def test_several_digits_are_answered_one_by_one(page):
+    strokes = [stroke for place, digit in enumerate((2, 0)) for stroke in drawing(digit, 0.5, x=-70 + 130 * place).strokes]
+    app = page(Drawing(tuple(strokes), 280, 280))
+    assert "Read as" in texts(app)
+    app.get_by_key("draw_pick").set_value(1).run()
+    assert not app.exception
+    assert any('aria-label="The drawing with' in one.proto.body for one in app.get("html"))
+
+
+def test_pins_are_kept_labelled_and_removed(page, runs):
+    app = page(drawing(7))
+    assert "pin up to 10" in panel(app, "pins")
+    button(app, "Pin this drawing").click().run()
+    (pin,) = load_pins(runs)
+    (image,) = read(drawing(7)).digits
+    assert np.array_equal(pin.image, image.pixels)
+    app.selectbox(key=f"relabel_{pin.pin_id}_{pin.label}").set_value(1).run()
+    assert not app.exception
+    assert load_pins(runs)[0].label == 1
+    assert "of 1 right" in texts(app)
+    for _ in range(10):
+        button(app, "Pin this drawing").click().run()
+    assert "Remove one first" in texts(app)
+    button(app, "Remove").click().run()
+    assert not app.exception
+    assert len(load_pins(runs)) == 9
+
+
+def test_a_lesson_becomes_a_run_that_names_its_parent(page, runs, trained):
+    app = page(drawing(7))
+    button(app, "Pin this drawing").click().run()
+    panel(app, "pins")
+    app.get_by_key("lesson_steps").set_value(10).run()
+    button(app, "Teach it these drawings").click().run()
+    assert not app.exception
+    child = next(run for run in list_runs(runs) if run.run_id != trained[1])
+    assert child.parent == trained[1]
+    wait_for_status(core.trainer.get_trainer(), runs, child.run_id, RunStatus.FINISHED)
+    wait_for(lambda: not core.trainer.get_trainer().active())
+    app.run()
+    assert not app.exception
+    assert f"taught from run {trained[1]}" in texts(app)
+    assert app.table[0].value.iloc[1, 2] == f"{list_runs(runs)[0].test_accuracy:.2%}"
+
+
+def test_damaged_weights_are_told_and_the_page_goes_on(page, runs, trained):
+    for name in ("best", "last"):
+        path = runs / trained[1] / f"{name}.pt"
+        content = bytearray(path.read_bytes())
+        content[len(content) // 2] ^= 0xFF
+        path.write_bytes(content)
+    app = page(drawing(7))
+    assert "damaged" in texts(app)
+    assert answer(app) is None
+
+
+def test_a_large_png_is_refused_before_it_is_decoded(page):
+    target = io.BytesIO()
+    Image.new("L", (5000, 4000)).save(target, "PNG")
+    app = upload(page(), target.getvalue())
+    assert "at most 16 million" in app.error[0].value
