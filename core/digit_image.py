@@ -8,7 +8,9 @@ comes to the middle. The pen's width is MNIST's, too: strokes are drawn again wi
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -94,23 +96,40 @@ class DigitImage:
     Attributes:
         box: where it lies in the source, in the source's pixels.
         drawn, ink, cropped, fitted, centred: float32 images, 0 black to 1 white; fitted is 20x20 (28x28 without fit),
-            centred 28x28.
+            centred 28x28. What only explanations need is worked out when it is asked for.
         model_input: float32 (1, 28, 28), what the network gets.
-        as_drawn: measures of the source merely shrunk to 28x28. as_seen: of the centred image.
-        inverted: True when dark on light was turned round. blobs: separate pieces of ink in the centred image.
+        inverted: True when dark on light was turned round.
     """
 
     box: Box
     drawn: Grey
-    ink: Grey
+    make_ink: Callable[[], Grey]
     cropped: Grey
     fitted: Grey
     centred: Grey
     model_input: npt.NDArray[np.float32]
-    as_drawn: Measures
-    as_seen: Measures
     inverted: bool
-    blobs: int
+
+    @cached_property
+    def ink(self) -> Grey:
+        """The source with its ink alone, at MNIST's pen width."""
+        return self.make_ink()
+
+    @cached_property
+    def as_drawn(self) -> Measures:
+        """Measures of the source merely shrunk to 28x28."""
+        shrunk = np.asarray(Image.fromarray(_squared_image(self.drawn)).resize((SIDE, SIDE), Image.Resampling.BOX))
+        return measure(1 - shrunk if self.inverted else shrunk)
+
+    @cached_property
+    def as_seen(self) -> Measures:
+        """Measures of the centred image."""
+        return measure(self.centred)
+
+    @cached_property
+    def blobs(self) -> int:
+        """Separate pieces of ink in the centred image."""
+        return _count_blobs(self.centred)
 
     @property
     def pixels(self) -> npt.NDArray[np.uint8]:
@@ -146,9 +165,7 @@ def finish(centred: Grey, normalise: bool = True) -> npt.NDArray[np.float32]:
 
 def _stored(source: TestDigit, steps: Steps) -> DigitImage:
     image = source.image.astype(np.float32) / np.float32(255)
-    measures = measure(image)
-    return DigitImage((0, 0, SIDE, SIDE), image, image, image, image, image, finish(image, steps.normalise), measures,
-                      measures, False, _count_blobs(image))  # fmt: skip
+    return DigitImage((0, 0, SIDE, SIDE), image, lambda: image, image, image, image, finish(image, steps.normalise), False)
 
 
 # --- drawings ----------------------------------------------------------------------------------------------------------
@@ -189,7 +206,10 @@ def _drawn_digit(drawing: Drawing, strokes: list[Stroke], drawn: Grey, whole: Bo
     square = _squared(frame)
     fine = target * _FINE
     cropped = render(strokes, square, (fine, fine), PEN * _FINE if steps.ink else None)
-    ink = render(strokes, whole, drawn.shape, PEN * unit) if steps.ink else drawn
+
+    def ink() -> Grey:
+        return render(strokes, whole, drawn.shape, PEN * unit) if steps.ink else drawn
+
     own = drawn if len(strokes) == len(drawing.strokes) else render(strokes, whole, drawn.shape)
     return _finished(box, own, ink, cropped, steps, False)
 
@@ -237,7 +257,7 @@ def _picture_digit(ink: Grey, mask: npt.NDArray[np.bool_] | None, inverted: bool
     if steps.ink and mask is not None:
         evened = _even_pen(cropped)
         cropped = _tightened(evened, target * _FINE) if steps.crop else _cut(evened, target * _FINE)
-    return _finished(box, ink if drawn is None else drawn, ink, cropped, steps, inverted and steps.ink)
+    return _finished(box, ink if drawn is None else drawn, lambda: ink, cropped, steps, inverted and steps.ink)
 
 
 def _square_pixels(image: Grey, box: Box, side: int) -> Grey:
@@ -284,16 +304,12 @@ def _tightened(image: Grey, side: int) -> Grey:
 # --- the common end ----------------------------------------------------------------------------------------------------
 
 
-def _finished(box: Box, drawn: Grey, ink: Grey, cropped: Grey, steps: Steps, inverted: bool) -> DigitImage:
+def _finished(box: Box, drawn: Grey, make_ink: Callable[[], Grey], cropped: Grey, steps: Steps, inverted: bool) -> DigitImage:
     fitted = np.asarray(Image.fromarray(cropped).reduce(_FINE), np.float32)
     if steps.ink and fitted.max() > 0:
         fitted = fitted / fitted.max()
     centred = _placed(fitted, steps.centre)
-    shrunk = np.asarray(Image.fromarray(_squared_image(drawn)).resize((SIDE, SIDE), Image.Resampling.BOX))
-    if inverted:
-        shrunk = 1 - shrunk
-    return DigitImage(box, drawn, ink, cropped, fitted, centred, finish(centred, steps.normalise), measure(shrunk),
-                      measure(centred), inverted, _count_blobs(centred))  # fmt: skip
+    return DigitImage(box, drawn, make_ink, cropped, fitted, centred, finish(centred, steps.normalise), inverted)
 
 
 def _placed(fitted: Grey, centre: bool) -> Grey:
@@ -344,7 +360,7 @@ def _count_blobs(image: Grey) -> int:
 
 
 def _checked(digits: tuple[DigitImage, ...], notes: tuple[str, ...]) -> Reading:
-    if any(digit.as_seen.ink > _INK_SCRIBBLE for digit in digits):
+    if any(digit.centred.sum() > _INK_SCRIBBLE for digit in digits):
         return Reading((), "That is a scribble: far more ink than any digit has. Clear it and draw one digit.")
     return Reading(digits, "", notes)
 

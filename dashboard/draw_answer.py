@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from core.data import Digits, data_root, load_pool
 from core.digit_image import DigitImage, Reading
@@ -26,24 +27,19 @@ _WEIGHTS_WORDS = {"live": "as it trains", "best": "best on validation", "last": 
 PASSES = 20
 
 
-def choose_model(choices: list[RunInfo]) -> Chosen | None:
+def model_row(chosen: Chosen, choices: list[RunInfo]) -> None:
     """The model that answers: its origin in one line, and the way to another one."""
-    info = draw_session.chosen_run(choices)
-    if info is None:
-        return None
+    info = chosen.info
     with st.container(horizontal=True, vertical_alignment="center"):
-        words = st.empty()
+        st.markdown(f"{model_words(chosen)} · **{draw_session.mode()} mode**", width="stretch")
         with st.popover("Change model", icon=":material/swap_horiz:"):
             labels = {one.run_id: run_label(one) for one in choices}
             key = f"draw_model_{info.run_id}"
             st.selectbox("Model", list(labels), list(labels).index(info.run_id), format_func=labels.__getitem__, key=key,
                          on_change=draw_session.choose_model, args=(key,))  # fmt: skip
-            kinds = draw_session.weights_choices(info)
-            kind = st.selectbox("Weights", kinds, key=f"draw_weights_{info.run_id}_{len(kinds)}",
-                                format_func=_WEIGHTS_WORDS.__getitem__) if kinds else "live"  # fmt: skip
-    chosen = draw_session.chosen_model(info.run_id, kind or "live")
-    words.markdown(f"{model_words(chosen)} · **{draw_session.mode()} mode**", width="stretch")
-    return chosen
+            if kinds := draw_session.weights_choices(info):
+                st.selectbox("Weights", kinds, key=draw_session.weights_key(info, kinds),
+                             format_func=_WEIGHTS_WORDS.__getitem__)  # fmt: skip
 
 
 def model_words(chosen: Chosen) -> str:
@@ -77,16 +73,19 @@ def answers(chosen: Chosen, reading: Reading) -> list[Prediction]:
     assert predictor is not None
     inputs = np.stack([image.model_input for image in reading.digits])
     in_eval = predictor.predict(inputs)
+    place = picked(reading)
     headline = st.container()
+    if mode == "eval":  # at once: what follows takes longer
+        _headline(headline, in_eval[place], mode, (), reading.digits[place])
     choose_mode()
-    place = _pick(reading, in_eval)
+    _pick(reading, in_eval)
     in_train = _train_mode(predictor, inputs[place : place + 1], mode)
-    shown = in_eval[place]
-    if mode == "train" and in_train:
-        mean = np.mean([one.probabilities for one in in_train], axis=0)
-        shown = Prediction(mean, in_train[0].logits)
-    with headline:
-        _headline(shown, mode, in_train)
+    if mode == "train":
+        mean = np.mean([one.probabilities for one in in_train or in_eval[place : place + 1]], axis=0)
+        # Without an answer of train mode this is eval mode's, and says so.
+        _headline(
+            headline, Prediction(mean, in_eval[place].logits), mode if in_train else "eval", in_train, reading.digits[place]
+        )
     plot(probability_figure(in_eval[place], in_train), key="draw_bars", alt=_bars_words(in_eval[place], in_train))
     return in_eval
 
@@ -97,10 +96,10 @@ def picked(reading: Reading) -> int:
     return place if place < len(reading.digits) else 0
 
 
-def _pick(reading: Reading, predictions: Sequence[Prediction]) -> int:
+def _pick(reading: Reading, predictions: Sequence[Prediction]) -> None:
     count = len(reading.digits)
     if count == 1:
-        return 0
+        return
     st.html("".join(
         pictures.figure(image.centred, f"{one.digit} · {one.confidence:.0%}", f"Digit {number} from the left: {one.digit}", 64)
         for number, (image, one) in enumerate(zip(reading.digits, predictions, strict=True), 1)
@@ -108,17 +107,18 @@ def _pick(reading: Reading, predictions: Sequence[Prediction]) -> int:
     st.markdown(f"Read as **{''.join(str(one.digit) for one in predictions)}**")
     st.segmented_control("Look closely at", list(range(count)), default=0, required=True, key=draw_session.PICK_KEY,
                          format_func=lambda place: f"{place + 1}: {predictions[place].digit}")  # fmt: skip
-    return picked(reading)
 
 
-def _headline(shown: Prediction, mode: str, in_train: Sequence[Prediction]) -> None:
+def _headline(place: DeltaGenerator, shown: Prediction, mode: str, in_train: Sequence[Prediction], image: DigitImage) -> None:
     color = theme.EVAL_MODE if mode == "eval" else theme.TRAIN_MODE
     share = float(shown.probabilities[shown.second])
     second = f"second guess {shown.second} ({share:.1%})" if share >= 0.0005 else "no second guess"
     passes = f", mean of {len(in_train)} passes" if len(in_train) > 1 else ""
     modes = f"in train mode{passes}" if mode == "train" else "in eval mode"
     sure = f"{shown.confidence:.1%}" if shown.confidence < 0.9995 else "over 99.9%"
-    st.html(f'<div style="display:flex;align-items:center;gap:16px" role="status" aria-label="The answer is {shown.digit}">'
+    # The ink tells one drawing from another: by it a test sees which drawing an answer belongs to.
+    place.html(f'<div style="display:flex;align-items:center;gap:16px" role="status" aria-label="The answer is {shown.digit}" '
+            f'id="digit-lab-answer-{image.drawn.sum():.2f}">'
             f'<span class="digit-lab-answer" style="font-size:4.5rem;line-height:1;font-weight:700;color:{color};min-width:'
             f'1ch">{shown.digit}</span><span><b>{confidence_words(shown.confidence).capitalize()}</b>: {sure}'
             f'<br><span style="opacity:0.75">{second}</span><br><span style="opacity:0.75">{modes}</span></span>'

@@ -1,6 +1,7 @@
 """Answers -> plotly figures for the Draw page. No Streamlit here."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,30 +19,37 @@ _LEGEND = {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"}
 _HEAT = [[0, "rgba(18,160,122,0)"], [1, "rgba(18,160,122,1)"]]
 
 
-def probability_figure(in_eval: Prediction, in_train: Sequence[Prediction] = ()) -> go.Figure:
-    """Ten bars of the eval mode's answer; beside them those of train mode, with the range of several passes."""
-    drawn = go.Figure(_bars("eval mode", in_eval.probabilities, theme.EVAL_MODE))
+def probability_figure(in_eval: Prediction, in_train: Sequence[Prediction] = ()) -> dict[str, Any]:
+    """Ten bars of the eval mode's answer; beside them those of train mode, with the range of several passes.
+
+    A plain figure in plotly's JSON form: a go.Figure takes 20 ms to build, at every stroke.
+    """
+    traces = [_bars("eval mode", in_eval.probabilities, theme.EVAL_MODE)]
     if in_train:
-        passes = np.stack([one.probabilities for one in in_train])
+        passes = 100 * np.stack([one.probabilities for one in in_train]).astype(np.float64)
         mean = passes.mean(0)
-        bars = _bars("train mode", mean, theme.TRAIN_MODE, pattern="/")
+        bars = _bars("train mode", mean / 100, theme.TRAIN_MODE, pattern="/")
         if len(passes) > 1:
-            bars.error_y = {"type": "data", "array": 100 * (passes.max(0) - mean), "arrayminus": 100 * (mean - passes.min(0)),
-                            "symmetric": False, "thickness": 1, "width": 3}  # fmt: skip
-        drawn.add_trace(bars)
-    drawn.update_layout(height=240, margin={"l": 44, "r": 8, "t": 26, "b": 30}, barmode="group", bargap=0.25,
-                        showlegend=bool(in_train), legend=_LEGEND)  # fmt: skip
-    drawn.update_xaxes(type="category", showgrid=False, fixedrange=True)
-    drawn.update_yaxes(range=[0, 112], tickvals=[0, 50, 100], title_text="probability (%)", fixedrange=True)
-    return drawn
+            above, below = passes.max(0) - mean, mean - passes.min(0)
+            bars["error_y"] = {"type": "data", "array": above.round(3).tolist(), "arrayminus": below.round(3).tolist(),
+                               "symmetric": False, "thickness": 1, "width": 3}  # fmt: skip
+        traces.append(bars)
+    layout = {
+        "height": 240, "margin": {"l": 44, "r": 8, "t": 26, "b": 30}, "barmode": "group", "bargap": 0.25,
+        "showlegend": bool(in_train), "legend": _LEGEND,
+        "xaxis": {"type": "category", "showgrid": False, "fixedrange": True},
+        "yaxis": {"range": [0, 112], "tickvals": [0, 50, 100], "title": {"text": "probability (%)"}, "fixedrange": True},
+    }  # fmt: skip
+    return {"data": traces, "layout": layout}
 
 
-def _bars(name: str, probabilities: npt.NDArray[np.float32], color: str, pattern: str = "") -> go.Bar:
+def _bars(name: str, probabilities: npt.NDArray[np.floating[Any]], color: str, pattern: str = "") -> dict[str, Any]:
     percent = 100 * probabilities.astype(np.float64)
     labels = [f"{value:.0f}" if value >= 0.5 else "" for value in percent]
-    return go.Bar(x=_DIGITS, y=np.round(percent, 3), name=name, marker={"color": color, "pattern": {"shape": pattern}},
-                  text=labels, textposition="outside", cliponaxis=False, textfont={"size": 11}, meta="page-text",
-                  hovertemplate="%{x}: %{y:.2f} %<extra>" + name + "</extra>")  # fmt: skip
+    return {"type": "bar", "x": _DIGITS, "y": percent.round(3).tolist(), "name": name, "text": labels,
+            "marker": {"color": color, "pattern": {"shape": pattern}}, "textposition": "outside", "cliponaxis": False,
+            "textfont": {"size": 11}, "meta": "page-text",
+            "hovertemplate": "%{x}: %{y:.2f} %<extra>" + name + "</extra>"}  # fmt: skip
 
 
 def shift_figure(shifts: ShiftMap, digit: int) -> go.Figure:

@@ -6,8 +6,9 @@ import streamlit as st
 
 from core.digit_image import Reading, read
 from core.predictor import Prediction
+from core.run_store import RunInfo
 from dashboard import draw_session, theme
-from dashboard.draw_answer import answers, choose_mode, choose_model, nothing_yet, picked
+from dashboard.draw_answer import answers, choose_mode, model_row, nothing_yet, picked
 from dashboard.draw_panels import all_steps_on, looks, time_travel, why, xray
 from dashboard.draw_pins import pin_row, pins_panel
 from dashboard.draw_session import Chosen
@@ -16,9 +17,11 @@ from dashboard.draw_source import choose_source
 PANELS = {"xray": "What it sees", "why": "Why?", "looks": "Where it looks", "travel": "Over training", "pins": "My test set"}
 
 
-def draw_page() -> None:
-    """Everything; called at each stroke and each refresh."""
-    chosen = choose_model(draw_session.model_choices())
+def draw_page(choices: list[RunInfo]) -> None:
+    """Everything; called at each stroke and each refresh. `choices`: the runs that can answer."""
+    chosen = draw_session.chosen_model(choices)
+    # The answer is worked out first, and the rest of the page around it afterwards: it is what a person waits for.
+    top = st.container()
     left, right = st.columns([5, 9], gap="large")
     with left:
         source = choose_source(chosen.predictor.config.dataset if chosen and chosen.predictor else None)
@@ -36,7 +39,11 @@ def draw_page() -> None:
                 st.caption(":material/warning: Some steps of the image are switched off (What it sees).")
             place = picked(reading)
             pin_row(reading.digits[place], predictions[place])
-    if chosen is None or chosen.predictor is None:
+    if chosen is None:
+        return
+    with top:
+        model_row(chosen, choices)
+    if chosen.predictor is None:
         return
     if reading is not None and predictions:
         _panels(chosen, reading, predictions, source)

@@ -26,13 +26,13 @@ _LISTED_RUNS = 30
 # --- the canvas --------------------------------------------------------------------------------------------------------
 
 
-def canvas() -> tuple[str, dict[str, Any] | None]:
-    """(key, drawing to begin with) for the canvas. Both stay the same while it is on the page, or it would lose strokes."""
-    state = st.session_state
-    if not state.get("draw_mounted"):
-        state.draw_mounted = True
-        _show_content(state.get("draw_content"))
-    return f"canvas_{state.draw_revision}", state.draw_initial
+def canvas_start() -> dict[str, Any]:
+    """The drawing the canvas begins with. It stays the same while the canvas is on the page: a changed one is loaded, and
+    strokes that were not sent yet would be lost."""
+    if not st.session_state.get("draw_mounted"):
+        st.session_state.draw_mounted = True
+        _show_content(st.session_state.get("draw_content"))
+    return st.session_state.draw_start
 
 
 PEN_KEY = "draw_pen"
@@ -48,14 +48,15 @@ def canvas_is_gone() -> None:
     st.session_state.draw_mounted = False
 
 
-def remember_drawing(content: dict[str, Any] | None) -> None:
-    """Keep what the canvas holds."""
-    st.session_state.draw_content = content
-
-
-def drawing_content() -> dict[str, Any] | None:
-    """What the canvas held last."""
-    return st.session_state.get("draw_content")
+def take_drawing(sent: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Keep what the canvas sent and return what is to be read: until it has taken a drawing that was given to it, what it
+    sent before is out of date."""
+    state = st.session_state
+    if sent == state.get("draw_outdated"):
+        return state.draw_content
+    state.draw_outdated = None
+    state.draw_content = state.draw_sent = sent
+    return sent
 
 
 def clear_drawing() -> None:
@@ -71,10 +72,12 @@ def undo_stroke() -> None:
 
 
 def _show_content(content: dict[str, Any] | None) -> None:
-    """A changed key is what makes the canvas take another drawing."""
+    """Give the canvas a drawing. The number makes it another one for it, even when it is empty once more."""
     state = st.session_state
-    state.draw_content = state.draw_initial = content
     state.draw_revision = state.get("draw_revision", 0) + 1
+    state.draw_outdated = state.get("draw_sent")
+    state.draw_content = content
+    state.draw_start = {**(content or {"objects": []}), "revision": state.draw_revision}
 
 
 # --- pictures and test digits ------------------------------------------------------------------------------------------
@@ -248,14 +251,41 @@ def ask_run(run_id: str) -> None:
     session.show_run(run_id)
 
 
+def asks_live(choices: list[RunInfo]) -> bool:
+    """True when the model that answers is in training, or when the digits for its company are on their way."""
+    info = chosen_run(choices)
+    if info is None:
+        return False
+    job = get_trainer().job(f"digits-{info.dataset}")
+    return chosen_kind(info) == LIVE or job is None or job.status.is_active
+
+
+def chosen_kind(info: RunInfo) -> str:
+    """Which weights of a run are asked."""
+    kinds = weights_choices(info) or [LIVE]
+    kind = st.session_state.get(weights_key(info, kinds))
+    return kind if kind in kinds else kinds[0]
+
+
+def weights_key(info: RunInfo, kinds: list[str]) -> str:
+    """The key of the widget that chooses among them."""
+    return f"draw_weights_{info.run_id}_{len(kinds)}"
+
+
 def weights_choices(info: RunInfo) -> list[str]:
     """Which weights of a run there are."""
     live = [LIVE] if info.run_id in get_trainer().active() else []
     return live + _files(info.run_id)
 
 
-def chosen_model(run_id: str, kind: str) -> Chosen:
-    """Load the model that answers; live weights as new as there are."""
+def chosen_model(choices: list[RunInfo]) -> Chosen | None:
+    """The model that answers, loaded; None when there is none."""
+    info = chosen_run(choices)
+    return load_model(info.run_id, chosen_kind(info)) if info else None
+
+
+def load_model(run_id: str, kind: str) -> Chosen:
+    """Load a run's weights; live ones as new as there are."""
     from core.predictor import Predictor, load_predictor
 
     try:
@@ -290,7 +320,7 @@ def start_lesson(run_id: str, kind: str, count: int, learning_rate: float) -> No
     from core.pins import as_digits, load_pins
 
     st.session_state.lesson_problem = ""
-    chosen = chosen_model(run_id, kind)
+    chosen = load_model(run_id, kind)
     if chosen.predictor is None:
         st.session_state.lesson_problem = chosen.problem or "The model has no weights yet."
         return

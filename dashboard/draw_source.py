@@ -58,13 +58,11 @@ def _canvas() -> Drawing:
     from streamlit_drawable_canvas import st_canvas
 
     pen = draw_session.pen()
-    key, initial = draw_session.canvas()
     st.space("small")  # the canvas's own tools come up there
     with st.container(key="draw_canvas", width=SIDE + 8):
         result = st_canvas(stroke_width=pen, stroke_color="#ffffff", background_color="#000000", width=SIDE, height=SIDE,
-                           drawing_mode="freedraw", initial_drawing=initial, key=key)  # fmt: skip
-    content: dict[str, Any] | None = result.json_data
-    draw_session.remember_drawing(content)
+                           drawing_mode="freedraw", initial_drawing=draw_session.canvas_start(), key="canvas")  # fmt: skip
+    content = draw_session.take_drawing(result.json_data)
     drawn = bool(content and content.get("objects"))
     with st.container(horizontal=True):
         st.button("Clear", icon=":material/delete:", key="draw_clear", on_click=draw_session.clear_drawing, disabled=not drawn)

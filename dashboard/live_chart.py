@@ -4,6 +4,7 @@
 mounted; what each browser session has already received is remembered in its session (`Sent`).
 """
 
+import json
 import math
 import shutil
 from collections.abc import Callable
@@ -88,15 +89,20 @@ def live_charts(snapshot: RunSnapshot, view: View, *, key: str) -> None:
         session.remember_charts_failed(key)
 
 
-def plot(drawn: go.Figure, *, key: str, alt: str) -> None:
-    """Draw one complete figure with the same plotly.js as the live charts; a changed figure is redrawn in place."""
+def plot(drawn: go.Figure | dict[str, Any], *, key: str, alt: str) -> None:
+    """Draw one complete figure, an object or plotly's JSON form, with the plotly.js of the live charts; a changed one is
+    redrawn in place."""
     address = plotly_address()
     if address is None or session.charts_failed(key):
         st.plotly_chart(drawn, key=f"{key}-plain", alt=alt, config={"displayModeBar": False})
         return
-    drawn.layout.template = None  # the page gives the colours; plotly's own would be 6 kB each time
-    data = {"figure": drawn.to_json(), "plotly": address, "alt": alt}
-    result = _component("figure")(key=key, data=data, height=drawn.layout.height, on_failed_change=lambda: None)
+    if isinstance(drawn, go.Figure):
+        drawn.layout.template = None  # the page gives the colours; plotly's own would be 6 kB each time
+        text, height = drawn.to_json(), drawn.layout.height
+    else:
+        text, height = json.dumps(drawn), drawn["layout"]["height"]
+    data = {"figure": text, "plotly": address, "alt": alt}
+    result = _component("figure")(key=key, data=data, height=height, on_failed_change=lambda: None)
     if getattr(result, "failed", None):
         session.remember_charts_failed(key)
 

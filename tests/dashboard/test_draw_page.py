@@ -45,9 +45,7 @@ def opened(app, drawn=None):
     app.run()
     wait_for(lambda: (job := core.trainer.get_trainer().job("warm-up")) is not None and not job.status.is_active)
     app.switch_page("views/draw.py").run()
-    for dataset in ("mnist_sample",):
-        job = core.trainer.get_trainer()
-        wait_for(lambda: (found := job.job(f"digits-{dataset}")) is None or not found.status.is_active)
+    wait_for(lambda: (job := core.trainer.get_trainer().job("digits-mnist_sample")) is None or not job.status.is_active)
     app.run()
     assert not app.exception
     return app

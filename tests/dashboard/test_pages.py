@@ -8,6 +8,7 @@ from core.run_store import list_runs
 from tests.conftest import wait_for
 from tests.dashboard.conftest import button, texts
 
+
 def quick(app):
     """Settings by which a run takes a second."""
     app.number_input(key="setting_epochs").set_value(2)
