@@ -254,10 +254,10 @@ def ask_run(run_id: str) -> None:
 def asks_live(choices: list[RunInfo]) -> bool:
     """True when the model that answers is in training, or when the digits for its company are on their way."""
     info = chosen_run(choices)
-    if info is None:
+    if info is None or not info.dataset:
         return False
-    job = get_trainer().job(f"digits-{info.dataset}")
-    return chosen_kind(info) == LIVE or job is None or job.status.is_active
+    ready, problem = digits_ready(info.dataset)
+    return chosen_kind(info) == LIVE or not (ready or problem)
 
 
 def chosen_kind(info: RunInfo) -> str:

@@ -96,7 +96,10 @@ def open_page(browser: BrowserContext) -> Iterator[Callable[..., Page]]:
     pages: list[Page] = []
     problems: list[str] = []
 
-    def opened(url: str, width: int = 1440, height: int = 900, color_scheme: Literal["light", "dark"] = "light") -> Page:
+    def opened(
+        url: str, width: int = 1440, height: int = 900, color_scheme: Literal["light", "dark"] = "light",
+        ready: str = ".st-key-start button",
+    ) -> Page:  # fmt: skip
         page = browser.new_page()
         pages.append(page)
         page.set_viewport_size({"width": width, "height": height})
@@ -105,7 +108,7 @@ def open_page(browser: BrowserContext) -> Iterator[Callable[..., Page]]:
         page.on("request", lambda request: elsewhere(request.url))
         page.goto(url)
         page.get_by_role("heading", level=1).wait_for()
-        page.locator(".st-key-start button").wait_for()
+        page.locator(ready).wait_for()
         return page
 
     def elsewhere(url: str) -> None:
