@@ -27,8 +27,9 @@ def draw(server: Server, open_page):
     """Opens the Draw page with a model; the first test that asks trains it from the page."""
 
     def opened(**options) -> Page:
-        page = open_page(f"{server.url}/draw", ready=CANVAS, **options)
-        if not list_runs(server.runs):
+        tested = next((run.run_id for run in list_runs(server.runs) if run.test_accuracy is not None), None)
+        page = open_page(f"{server.url}/draw" + (f"?run={tested}" if tested else ""), ready=CANVAS, **options)
+        if tested is None:
             page.get_by_role("button", name="Train a model now").click()
         expect(page.get_by_text("test accuracy")).to_be_visible(timeout=180_000)
         return page
