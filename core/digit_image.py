@@ -19,6 +19,7 @@ from scipy import ndimage
 
 from core.data import MEAN, STD
 from core.drawing import Drawing, Grey, Stroke, extent, render
+from core.measures import Measures, count_blobs, measure, stroke_width
 from core.picture import Picture, find_ink
 from core.segments import Box, group_marks
 
@@ -74,21 +75,6 @@ NAIVE = Steps(ink=False, crop=False, fit=False, centre=False)
 """What most demos do: the whole canvas shrunk to 28x28."""
 
 
-@dataclass(frozen=True)
-class Measures:
-    """An image against MNIST's, in pixels of 28x28.
-
-    Attributes:
-        pen: mean stroke width. offset: (x, y) of the centre of mass from MNIST's place. longest: long side of the ink's box.
-        ink: sum of all pixels, each from 0 to 1.
-    """
-
-    pen: float
-    offset: tuple[float, float]
-    longest: float
-    ink: float
-
-
 @dataclass(frozen=True, eq=False)
 class DigitImage:
     """One digit with its way from the source to the model.
@@ -129,7 +115,7 @@ class DigitImage:
     @cached_property
     def blobs(self) -> int:
         """Separate pieces of ink in the centred image."""
-        return _count_blobs(self.centred)
+        return count_blobs(self.centred)
 
     @property
     def pixels(self) -> npt.NDArray[np.uint8]:
@@ -274,7 +260,7 @@ def _square_pixels(image: Grey, box: Box, side: int) -> Grey:
 
 def _even_pen(image: Grey) -> Grey:
     """Thicken or thin strokes that are far from MNIST's; others are left as they are, with their grey edges."""
-    pen = _stroke_width(image > 0.5) / _FINE
+    pen = stroke_width(image > 0.5) / _FINE
     if not pen or _PEN_ALLOWED[0] <= pen <= _PEN_ALLOWED[1]:
         return image
     change = (PEN - pen) * _FINE / 2
@@ -329,34 +315,6 @@ def _offset(fitted: Grey, axis: int, total: float) -> int:
     inked = np.flatnonzero(profile > 0)
     wanted = math.floor(14.5 - float(profile @ np.arange(len(profile))) / total)
     return int(min(max(wanted, -inked[0]), SIDE - 1 - inked[-1]))
-
-
-def measure(image: Grey) -> Measures:
-    """Measure a (28, 28) image of 0 black to 1 white against MNIST's."""
-    total = float(image.sum())
-    mask = image > 0.5 * max(float(image.max()), 1e-6)
-    rows, columns = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
-    if total < 1e-3:
-        return Measures(0.0, (0.0, 0.0), 0.0, 0.0)
-    down, right = np.indices(image.shape)
-    offset = (float((image * right).sum() / total) - 14.0, float((image * down).sum() / total) - 14.0)
-    part = np.pad(image, 1)[rows[0] : rows[-1] + 3, columns[0] : columns[-1] + 3]  # with the soft edge around it
-    large = np.asarray(Image.fromarray(part).resize((part.shape[1] * 4, part.shape[0] * 4), Image.Resampling.BICUBIC))
-    pen = _stroke_width(large > 0.5 * large.max()) / 4
-    return Measures(pen, offset, float(max(part.shape) - 2), total)
-
-
-def _stroke_width(mask: npt.NDArray[np.bool_]) -> float:
-    """Mean width of the strokes in pixels: across a bar of width w the distance to the edge averages w / 4."""
-    if not mask.any():
-        return 0.0
-    # Half a pixel less: a pixel at the edge counts as 1 away, its middle is 1/2 away.
-    return 4 * max(float(ndimage.distance_transform_edt(np.pad(mask, 1))[np.pad(mask, 1)].mean()) - 0.5, 0.0)
-
-
-def _count_blobs(image: Grey) -> int:
-    labels, count = ndimage.label(image > 0.3, np.ones((3, 3)))
-    return int((np.bincount(labels.ravel(), minlength=1)[1:] >= 4).sum()) if count else 0
 
 
 def _checked(digits: tuple[DigitImage, ...], notes: tuple[str, ...]) -> Reading:

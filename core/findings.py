@@ -4,7 +4,8 @@ import math
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from core.digit_image import INK_USUAL, DigitImage, Measures, Steps
+from core.digit_image import INK_USUAL, DigitImage, Steps
+from core.measures import Measures
 from core.predictor import Prediction
 
 # What 9 of 10 MNIST digits keep to (pen, in pixels of 28x28) and all of them (offset from the middle).

@@ -48,9 +48,9 @@ def model_words(chosen: Chosen) -> str:
     if predictor is None:
         return theme.plain(chosen.problem) if chosen.problem else "The first weights are on their way …"
     name = theme.MODEL_WORDS[predictor.config.model]
-    where = f"step {predictor.step:,}"
+    where = f"run {info.run_id}, step {predictor.step:,}"
     if chosen.is_live:
-        return f"**{name}** at {where} of {info.total_steps:,}, training now; its weights are looked at again each second"
+        return f"**{name}**, {where} of {info.total_steps:,}, training now; its weights are looked at again each second"
     score = "not tested"
     if chosen.kind == "best" and info.test_accuracy is not None:
         score = f"test accuracy {info.test_accuracy:.2%}"
@@ -101,7 +101,7 @@ def _pick(reading: Reading, predictions: Sequence[Prediction]) -> None:
     if count == 1:
         return
     st.html("".join(
-        pictures.figure(image.centred, f"{one.digit} · {one.confidence:.0%}", f"Digit {number} from the left: {one.digit}", 64)
+        pictures.answered(image.centred, one.probabilities, theme.EVAL_MODE, f"Digit {number} from the left: {one.digit}")
         for number, (image, one) in enumerate(zip(reading.digits, predictions, strict=True), 1)
     ))  # fmt: skip
     st.markdown(f"Read as **{''.join(str(one.digit) for one in predictions)}**")

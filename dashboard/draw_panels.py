@@ -26,6 +26,7 @@ _STAGES = (
     ("centred", "Centred 28 x 28", "centre"),
     ("normalised", "Normalised", "normalise"),
 )
+_SWITCHES = {"ink": "ink", "crop": "crop", "fit": "fit", "centre": "centre", "normalise": "norm."}
 _HELP = {
     "ink": "Strokes drawn again at MNIST's pen width; in pictures, paper and shadows taken out. Off: as it came.",
     "crop": "Cut to the ink's bounding box. Off: the whole canvas.",
@@ -48,7 +49,7 @@ def xray(reading: Reading, image: DigitImage, source: object) -> None:
             with st.container(width=116, key=f"stage_{name}"):
                 st.html(pictures.figure(picture, title, f"The digit: {title}", 104))
                 if step is not None:
-                    st.toggle("on", key=f"step_{step}", help=_HELP[step], persist_state="session",
+                    st.toggle(_SWITCHES[step], key=f"step_{step}", help=_HELP[step], persist_state="session",
                               disabled=stored and step != "normalise")  # fmt: skip
     with st.container(horizontal=True):
         st.button("Naive shrink", icon=":material/compress:", key="steps_naive", on_click=draw_session.set_all_steps,
@@ -56,8 +57,6 @@ def xray(reading: Reading, image: DigitImage, source: object) -> None:
         st.button(
             "All steps on", icon=":material/done_all:", key="steps_all", on_click=draw_session.set_all_steps, args=(False,)
         )
-        if not stored and not hasattr(source, "strokes"):
-            st.toggle("Turn light and dark round", key="step_invert", persist_state="session")
     if stored:
         st.caption("A test digit is MNIST's own image: only the last step is left to do.")
     if len(reading.digits) > 1:

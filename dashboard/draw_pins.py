@@ -1,6 +1,7 @@
 """A person's own test set: drawings pinned with the digit that was meant, asked again and again, and taught."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import streamlit as st
@@ -8,9 +9,9 @@ import streamlit as st
 from core.digit_image import DigitImage, finish
 from core.errors import CoreError
 from core.pins import MAX_PINS, Pin, as_csv, as_zip, load_pins, remove_pin
-from core.predictor import Prediction, load_predictor
+from core.predictor import Prediction, Predictor, load_predictor
 from core.run_store import RunInfo, read_info, run_folder, runs_root
-from core.snapshots import travel
+from core.snapshots import kept_snapshots, travel
 from core.trainer import get_trainer
 from dashboard import draw_session, pictures, theme
 from dashboard.draw_charts import own_test_figure
@@ -89,7 +90,7 @@ def _compare(info: RunInfo, pins: Sequence[Pin], answers: Sequence[Prediction], 
         return
     try:
         parent = read_info(run_folder(runs_root(), info.parent))
-        before = load_predictor(run_folder(runs_root(), info.parent) / "best.pt").predict(inputs)
+        before = _weights_of(run_folder(runs_root(), info.parent), info.parent_step).predict(inputs)
     except CoreError as error:
         st.caption(f"The parent run cannot be asked any more: {theme.plain(str(error))}")
         return
@@ -98,6 +99,15 @@ def _compare(info: RunInfo, pins: Sequence[Pin], answers: Sequence[Prediction], 
     tested = [_percent(parent.test_accuracy), _percent(info.test_accuracy)]
     st.table({"": ["before the lesson", "after it"], "my drawings": [f"{count} of {len(pins)}" for count in counts],
               "test split": tested}, hide_index=True)  # fmt: skip
+
+
+def _weights_of(folder: Path, step: int | None) -> Predictor:
+    """The weights of a run after a step: the best, the last, or a snapshot. Raises CheckpointError when all are gone."""
+    others = [folder / "last.pt", *([path] if (path := kept_snapshots(folder).get(step or 0)) else [])]
+    for path in others:
+        if path.exists() and (found := load_predictor(path)).step == step:
+            return found
+    return load_predictor(folder / "best.pt")
 
 
 def _percent(value: float | None) -> str:

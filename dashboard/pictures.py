@@ -31,6 +31,22 @@ def figure(image: npt.NDArray[np.generic], caption: str, alt: str, side: int = 8
             f'line-height:1.25">{escape(caption)}</figcaption></figure>')  # fmt: skip
 
 
+def answered(image: npt.NDArray[np.generic], probabilities: npt.NDArray[np.float32], color: str, alt: str) -> str:
+    """HTML of one digit among several: its picture, its answer and ten small bars."""
+    bars = "".join(
+        f'<rect x="{6.4 * digit}" y="{24 - 24 * share:.1f}" width="5.2" height="{24 * share:.1f}" fill="{color}">'
+        f"<title>{digit}: {share:.1%}</title></rect>"
+        for digit, share in enumerate(probabilities.tolist())
+    )
+    labels = "".join(f'<text x="{6.4 * digit + 0.8}" y="32" font-size="7">{digit}</text>' for digit in range(10))
+    chart = (f'<svg viewBox="0 0 64 34" width="64" height="34" fill="currentColor" style="display:block"><g>{bars}</g>'
+             f"{labels}</svg>")  # fmt: skip
+    words = f"{int(probabilities.argmax())} · {probabilities.max():.0%}"
+    return (
+        f'<div style="display:inline-block;vertical-align:top;margin-right:12px">{figure(image, words, alt, 64)}{chart}</div>'
+    )
+
+
 def overlay(image: npt.NDArray[np.float32], values: npt.NDArray[np.float32]) -> npt.NDArray[np.uint8]:
     """A (28, 28) grey image of 0 to 1 with a map on it, scaled to its own maximum: warm where positive, cool where negative.
 

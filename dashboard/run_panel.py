@@ -107,9 +107,10 @@ def _ending(snapshot: RunSnapshot) -> None:
     elif info.status == RunStatus.FINISHED and snapshot.tested:
         score = snapshot.tested.evaluation
         st.success(f"**Test accuracy {score.accuracy:.2%}** (loss {score.loss:.4f}), scored once with the weights of step "
-                   f"{snapshot.tested.step:,}, the best on the validation digits. Next: **draw a digit for it** (page Draw), "
-                   "change one setting and start again to compare, or take the results with you (downloads below).",
+                   f"{snapshot.tested.step:,}, the best on the validation digits. Next: draw a digit for it, change one "
+                   "setting and start again to compare, or take the results with you (downloads below).",
                    icon=":material/flag:")  # fmt: skip
+        st.page_link("views/draw.py", label="Draw a digit for this model", icon=":material/draw:")
         if snapshot.stopped_early:
             st.info(snapshot.stopped_early.reason)
     elif info.status == RunStatus.STOPPED:

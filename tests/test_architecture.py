@@ -12,7 +12,7 @@ ROWS = [
     {"errors"},
     {"config", "events", "hardware", "randomness"},
     {"presets", "data", "models", "metrics", "schedule", "drawing", "segments"},
-    {"batches", "download", "picture", "pins"},
+    {"batches", "download", "picture", "pins", "measures"},
     {"train_loop", "checkpoints", "digit_image", "lesson"},
     {"run_store", "predictor"},
     {"run_reader", "preflight", "snapshots", "findings", "modes", "insight"},

@@ -4,8 +4,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.data import load_sample
-from core.digit_image import NAIVE, PEN, Steps, TestDigit, measure, read
+from core.digit_image import NAIVE, PEN, Steps, TestDigit, read
 from core.drawing import Drawing, Stroke
+from core.measures import measure
 from core.picture import Picture
 from tests.core.shapes import DIGITS, arc, drawing, line
 
