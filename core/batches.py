@@ -87,8 +87,9 @@ class MemoryBatches:
     def __init__(self, config: TrainConfig, digits: Digits, device: torch.device) -> None:
         self._config, self._bounds = config, batch_bounds(config)
         self._labels_on_cpu = digits.labels
-        # torch wants writable memory; the verified arrays are read-only views of the file's bytes.
-        self._images = torch.from_numpy(digits.images.copy()).to(device)
+        # torch wants writable memory; the verified arrays are read-only views of the file's bytes. A split is a copy already.
+        images = digits.images if digits.images.flags.writeable else digits.images.copy()
+        self._images = torch.from_numpy(images).to(device)
         self._labels = torch.from_numpy(digits.labels.copy()).to(device)
 
     def epoch(self, epoch: int, first_batch: int = 0) -> Iterator[Batch]:

@@ -168,9 +168,9 @@ def read_verified(file: MnistFile, path: Path) -> npt.NDArray[np.uint8]:
     Raises:
         DataError: says whether it is empty, still packed, truncated, another file, all zero, or altered.
     """
-    problem, content = None, b""
+    problem, content = None, memoryview(b"")
     try:
-        content = _read_unpacked(path)
+        content = _read_unpacked(path, file.size)
     except (OSError, EOFError, zlib.error) as error:
         problem = f"cannot be read to its end ({error or type(error).__name__}): it is truncated or damaged"
     problem = problem or _content_problem(file, content)
@@ -224,14 +224,20 @@ def _read_mnist(stamps: tuple[tuple[str, int, int], ...]) -> tuple[Digits, Digit
     )
 
 
-def _read_unpacked(path: Path) -> bytes:
-    """The file's content; .gz is unpacked, but never past the largest of MNIST's files (a packed bomb stays small)."""
-    limit = TRAIN_IMAGES.size + 1
+def _read_unpacked(path: Path, size: int) -> memoryview:
+    """The file's content; .gz is unpacked, but never past the largest of MNIST's files (a packed bomb stays small).
+
+    A file of the right size fills one buffer: joining pieces would take twice the memory for a moment.
+    """
+    buffer, filled = memoryview(bytearray(size + 1)), 0
     with gzip.open(path) if path.suffix == ".gz" else open(path, "rb") as stream:
-        return stream.read(limit)
+        while filled < len(buffer) and (count := stream.readinto(buffer[filled:])):  # pyright: ignore[reportAttributeAccessIssue]
+            filled += count
+        rest = stream.read(TRAIN_IMAGES.size - size) if filled > size else b""
+    return (memoryview(buffer.tobytes() + rest) if rest else buffer[:filled]).toreadonly()
 
 
-def _content_problem(file: MnistFile, content: bytes) -> str | None:
+def _content_problem(file: MnistFile, content: memoryview) -> str | None:
     if not content:
         return "is empty"
     if content[:2] == b"\x1f\x8b":

@@ -130,11 +130,13 @@ class Reading:
     Attributes:
         digits: left to right; empty when `refusal` says why nothing should be guessed.
         notes: what was left out on the way, in words.
+        whole: float32, the source with all its digits; None for a test digit and when nothing was read.
     """
 
     digits: tuple[DigitImage, ...]
     refusal: str = ""
     notes: tuple[str, ...] = ()
+    whole: Grey | None = None
 
 
 def read(source: "Drawing | Picture | TestDigit", steps: Steps = Steps()) -> Reading:
@@ -174,7 +176,7 @@ def _read_drawing(drawing: Drawing, steps: Steps) -> Reading:
     digits = tuple(
         _drawn_digit(drawing, [drawing.strokes[index] for index in group], drawn, whole, steps) for group in marks.groups
     )
-    return _checked(digits, marks.notes)
+    return _checked(digits, marks.notes, drawn)
 
 
 def _drawn_digit(drawing: Drawing, strokes: list[Stroke], drawn: Grey, whole: Box, steps: Steps) -> DigitImage:
@@ -212,7 +214,7 @@ def _read_picture(picture: Picture, steps: Steps) -> Reading:
     if found.mask.mean() > 0.6:
         return Reading((), "The picture is filled: no digit stands out.")
     if not steps.ink:
-        return _checked((_picture_digit(picture.grey, None, found.inverted, steps),), found.notes)
+        return _checked((_picture_digit(picture.grey, None, found.inverted, steps),), found.notes, picture.grey)
     labels, count = ndimage.label(found.mask, np.ones((3, 3)))
     boxes: list[Box] = [
         (columns.start, rows.start, columns.stop, rows.stop) for rows, columns in ndimage.find_objects(labels)
@@ -226,7 +228,7 @@ def _read_picture(picture: Picture, steps: Steps) -> Reading:
         near = ndimage.binary_dilation(mine, iterations=2)
         digits.append(_picture_digit(np.where(near, found.amount, 0).astype(np.float32), mine, found.inverted, steps,
                                      picture.grey))  # fmt: skip
-    return _checked(tuple(digits), (*found.notes, *marks.notes))
+    return _checked(tuple(digits), (*found.notes, *marks.notes), picture.grey)
 
 
 def _picture_digit(ink: Grey, mask: npt.NDArray[np.bool_] | None, inverted: bool, steps: Steps,
@@ -317,10 +319,10 @@ def _offset(fitted: Grey, axis: int, total: float) -> int:
     return int(min(max(wanted, -inked[0]), SIDE - 1 - inked[-1]))
 
 
-def _checked(digits: tuple[DigitImage, ...], notes: tuple[str, ...]) -> Reading:
+def _checked(digits: tuple[DigitImage, ...], notes: tuple[str, ...], whole: Grey) -> Reading:
     if any(digit.centred.sum() > _INK_SCRIBBLE for digit in digits):
         return Reading((), "That is a scribble: far more ink than any digit has. Clear it and draw one digit.")
-    return Reading(digits, "", notes)
+    return Reading(digits, "", notes, whole)
 
 
 def _marks_refusal(groups: tuple[tuple[int, ...], ...], stacked: bool) -> str:

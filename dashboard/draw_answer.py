@@ -170,19 +170,6 @@ def _bars_words(in_eval: Prediction, in_train: Sequence[Prediction]) -> str:
     return words + (f", train mode {in_train[0].digit} with {in_train[0].confidence:.0%}" if in_train else "")
 
 
-def boxes_picture(image: DigitImage, reading: Reading) -> str:
-    """The source with a box around each digit, as HTML."""
-    height, width = image.drawn.shape
-    boxes = "".join(
-        f'<rect x="{left}" y="{top}" width="{right - left}" height="{bottom - top}" fill="none" stroke="{theme.VALIDATION}" '
-        f'stroke-width="{max(width, height) / 120}"/>'
-        for left, top, right, bottom in (digit.box for digit in reading.digits)
-    )
-    drawn = f'<image href="{pictures.source(image.drawn)}" width="{width}" height="{height}"/>'
-    return (f'<svg viewBox="0 0 {width} {height}" width="180" style="border-radius:4px" role="img" aria-label="The drawing '
-            f'with a box around each digit">{drawn}{boxes}</svg>')  # fmt: skip
-
-
 def nothing_yet() -> None:
     """No model: offer to train one."""
     with st.container(border=True):

@@ -14,7 +14,6 @@ from core.predictor import Prediction, Predictor
 from core.run_store import run_folder, runs_root
 from core.snapshots import disk_bytes, travel
 from dashboard import draw_session, pictures, theme
-from dashboard.draw_answer import boxes_picture
 from dashboard.draw_charts import shift_figure, travel_figure
 from dashboard.live_chart import plot
 
@@ -42,14 +41,16 @@ def xray(reading: Reading, image: DigitImage, source: object) -> None:
     st.markdown(
         "**What the model sees**, step by step, as MNIST's own images were made. Switch a step off and watch the answer."
     )
-    stored = isinstance(source, TestDigit)
+    stored, used = isinstance(source, TestDigit), draw_session.steps()
     with st.container(horizontal=True, gap="small"):
         for name, title, step in _STAGES:
             picture = _normalised_picture(image) if name == "normalised" else getattr(image, name)
             with st.container(width=116, key=f"stage_{name}"):
                 st.html(pictures.figure(picture, title, f"The digit: {title}", 104))
                 if step is not None:
-                    st.toggle(_SWITCHES[step], key=f"step_{step}", help=_HELP[step], persist_state="session",
+                    key = draw_session.step_key(step)
+                    st.toggle(_SWITCHES[step], getattr(used, step), key=key, help=_HELP[step],
+                              on_change=draw_session.take_step, args=(step, key),
                               disabled=stored and step != "normalise")  # fmt: skip
     with st.container(horizontal=True):
         st.button("Naive shrink", icon=":material/compress:", key="steps_naive", on_click=draw_session.set_all_steps,
@@ -59,8 +60,8 @@ def xray(reading: Reading, image: DigitImage, source: object) -> None:
         )
     if stored:
         st.caption("A test digit is MNIST's own image: only the last step is left to do.")
-    if len(reading.digits) > 1:
-        st.html(boxes_picture(image, reading))
+    if len(reading.digits) > 1 and reading.whole is not None:
+        st.html(pictures.boxed(reading.whole, [one.box for one in reading.digits], theme.VALIDATION))
     for note in reading.notes:
         st.caption(f":material/info: {note}")
 

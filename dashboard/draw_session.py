@@ -2,7 +2,7 @@
 that touches Streamlit's state."""
 
 import random
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
@@ -157,23 +157,30 @@ def steps() -> "Steps":
     """The switches of the X-ray."""
     from core.digit_image import Steps
 
-    for field in fields(Steps):
-        st.session_state.setdefault(f"step_{field.name}", field.default)
-    return Steps(**{field.name: st.session_state[f"step_{field.name}"] for field in fields(Steps)})
+    return st.session_state.setdefault("draw_steps", Steps())
+
+
+def step_key(name: str) -> str:
+    """The key of a step's switch. It holds the state, so that a switch that comes back to the page shows it."""
+    return f"step_{name}_{'on' if getattr(steps(), name) else 'off'}"
+
+
+def take_step(name: str, key: str) -> None:
+    """Set a step as its switch says. Not merely turned over: a message from before the switch left the page counts as a
+    change as well."""
+    set_steps(**{name: bool(st.session_state[key])})
 
 
 def set_steps(**changes: bool) -> None:
     """Set switches of the X-ray."""
-    for name, value in changes.items():
-        st.session_state[f"step_{name}"] = value
+    st.session_state.draw_steps = replace(steps(), **changes)
 
 
 def set_all_steps(naive: bool) -> None:
     """All on, or the naive way."""
     from core.digit_image import NAIVE, Steps
 
-    chosen = NAIVE if naive else Steps()
-    set_steps(**{field.name: getattr(chosen, field.name) for field in fields(Steps)})
+    st.session_state.draw_steps = NAIVE if naive else Steps()
 
 
 # --- what is looked at -------------------------------------------------------------------------------------------------

@@ -96,8 +96,9 @@ def _picture() -> Picture | None:
     st.button("Remove the picture", icon=":material/delete:", key="draw_drop", on_click=draw_session.drop_picture)
     picture = read_picture(content)
     st.image(picture.grey, width=SIDE, clamp=True, alt="The picture that is read, in grey")
-    st.toggle("Turn light and dark round", key="step_invert", persist_state="session",
-              help="When ink was taken for paper.")  # fmt: skip
+    key = draw_session.step_key("invert")
+    st.toggle("Turn light and dark round", draw_session.steps().invert, key=key, on_change=draw_session.take_step,
+              args=("invert", key), help="When ink was taken for paper.")  # fmt: skip
     return picture
 
 

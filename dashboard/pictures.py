@@ -34,17 +34,28 @@ def figure(image: npt.NDArray[np.generic], caption: str, alt: str, side: int = 8
 def answered(image: npt.NDArray[np.generic], probabilities: npt.NDArray[np.float32], color: str, alt: str) -> str:
     """HTML of one digit among several: its picture, its answer and ten small bars."""
     bars = "".join(
-        f'<rect x="{6.4 * digit}" y="{24 - 24 * share:.1f}" width="5.2" height="{24 * share:.1f}" fill="{color}">'
-        f"<title>{digit}: {share:.1%}</title></rect>"
+        f'<div title="{digit}: {share:.1%}" style="flex:1;text-align:center;font-size:8px;line-height:10px">'
+        f'<div style="height:{24 * (1 - share):.1f}px"></div>'
+        f'<div style="height:{24 * share:.1f}px;background:{color};margin:0 1px"></div>{digit}</div>'
         for digit, share in enumerate(probabilities.tolist())
     )
-    labels = "".join(f'<text x="{6.4 * digit + 0.8}" y="32" font-size="7">{digit}</text>' for digit in range(10))
-    chart = (f'<svg viewBox="0 0 64 34" width="64" height="34" fill="currentColor" style="display:block"><g>{bars}</g>'
-             f"{labels}</svg>")  # fmt: skip
     words = f"{int(probabilities.argmax())} · {probabilities.max():.0%}"
-    return (
-        f'<div style="display:inline-block;vertical-align:top;margin-right:12px">{figure(image, words, alt, 64)}{chart}</div>'
+    style = "display:inline-block;vertical-align:top;margin-right:12px"
+    return (f'<div style="{style}">{figure(image, words, alt, 72)}<div style="display:flex;width:72px" aria-hidden="true">'
+            f"{bars}</div></div>")  # fmt: skip
+
+
+def boxed(image: npt.NDArray[np.generic], boxes: list[tuple[float, float, float, float]], color: str, side: int = 180) -> str:
+    """HTML of a picture with boxes (left, top, right, bottom in its pixels) on it."""
+    height, width = image.shape[:2]
+    frames = "".join(
+        f'<div style="position:absolute;border:2px solid {color};box-sizing:border-box;left:{100 * left / width:.1f}%;'
+        f"top:{100 * top / height:.1f}%;width:{100 * (right - left) / width:.1f}%;"
+        f'height:{100 * (bottom - top) / height:.1f}%"></div>'
+        for left, top, right, bottom in boxes
     )
+    return (f'<div style="position:relative;width:{side}px"><img width="{side}" style="display:block;border-radius:4px" '
+            f'alt="The source with a box around each of {len(boxes)} digits" src="{source(image)}">{frames}</div>')  # fmt: skip
 
 
 def overlay(image: npt.NDArray[np.float32], values: npt.NDArray[np.float32]) -> npt.NDArray[np.uint8]:

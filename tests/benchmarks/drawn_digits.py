@@ -77,7 +77,7 @@ def accuracy(predictor: Predictor, drawings: list[Drawing], labels: np.ndarray, 
 
 def main() -> None:
     """Measure and print."""
-    given = arguments(__doc__ or "", digits=200)
+    given = arguments(__doc__ or "", digits=500)
     with tempfile.TemporaryDirectory() as runs:
         result = train("--preset", "fast99", "--data", given.data, "--runs", runs)
         predictor = load_predictor(Path(runs) / result["run_id"] / "best.pt")

@@ -154,7 +154,7 @@ def test_the_naive_way_is_found_out_and_mended(page):
     assert not any(one.label == "Mend" for one in app.button)
     panel(app, "xray")
     button(app, "Naive shrink").click().run()
-    assert not app.toggle(key="step_crop").value
+    assert not app.toggle(key="step_crop_off").value
     assert "Some steps of the image are switched off" in texts(app)
     panel(app, "why")
     mends = [one for one in app.button if one.label == "Mend"]
@@ -164,7 +164,13 @@ def test_the_naive_way_is_found_out_and_mended(page):
         assert not app.exception
     assert "px wide where MNIST has 2.2: the ink" in texts(app)  # now told as mended
     panel(app, "xray")
-    assert all(app.toggle(key=f"step_{name}").value for name in ("ink", "crop", "fit", "centre"))
+    assert all(app.toggle(key=f"step_{name}_on").value for name in ("ink", "crop", "fit", "centre"))
+    app.toggle(key="step_centre_on").set_value(False).run()
+    assert not app.exception
+    app.get_by_key("draw_source").set_value("picture").run()  # the switches leave the page
+    app.get_by_key("draw_source").set_value("draw").run()
+    assert not app.toggle(key="step_centre_off").value
+    assert app.toggle(key="step_ink_on").value
 
 
 @pytest.mark.parametrize("name", ["xray", "why", "looks", "travel", "pins"])
@@ -219,7 +225,7 @@ def test_several_digits_are_answered_one_by_one(page):
     assert "Read as" in texts(app)
     app.get_by_key("draw_pick").set_value(1).run()
     assert not app.exception
-    assert any('aria-label="The drawing with' in one.proto.body for one in app.get("html"))
+    assert any("a box around each of 2 digits" in one.proto.body for one in app.get("html"))
 
 
 def test_pins_are_kept_labelled_and_removed(page, runs):
