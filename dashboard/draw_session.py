@@ -259,12 +259,15 @@ def ask_run(run_id: str) -> None:
 
 
 def asks_live(choices: list[RunInfo]) -> bool:
-    """True when the model that answers is in training, or when the digits for its company are on their way."""
+    """True when the model that answers is in training."""
     info = chosen_run(choices)
-    if info is None or not info.dataset:
-        return False
-    ready, problem = digits_ready(info.dataset)
-    return chosen_kind(info) == LIVE or not (ready or problem)
+    return info is not None and chosen_kind(info) == LIVE
+
+
+def waits_for_digits(choices: list[RunInfo]) -> bool:
+    """True while the digits of the answering model's data set are being read, for company and comparison."""
+    info = chosen_run(choices)
+    return info is not None and bool(info.dataset) and digits_ready(info.dataset) == (False, "")
 
 
 def chosen_kind(info: RunInfo) -> str:

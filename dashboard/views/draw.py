@@ -14,15 +14,16 @@ def page() -> None:
     st.title("Draw a digit", anchor=False)
     choices = draw_session.model_choices()
     state = _state(choices)
-    every = WAITING if not session.is_warm() else LIVE if draw_session.asks_live(choices) else None
-    st.fragment(_refreshing, run_every=every)(state, choices)
-    st.fragment(_watch, run_every=IDLE)(state, choices)
+    live, waits = draw_session.asks_live(choices), draw_session.waits_for_digits(choices) or not session.is_warm()
+    st.fragment(_refreshing, run_every=LIVE if live and not waits else None)(state, choices)
+    st.fragment(_watch, run_every=WAITING if waits else IDLE)(state, choices)
 
 
 def _state(choices: list[RunInfo]) -> tuple[object, ...]:
     """What a whole run of the page is made for: it alone sets the interval and the models to choose from."""
     trainer = get_trainer()
-    return session.is_warm(), newest_run_id(runs_root()), tuple(trainer.active()), draw_session.asks_live(choices)
+    flags = session.is_warm(), draw_session.asks_live(choices), draw_session.waits_for_digits(choices)
+    return *flags, newest_run_id(runs_root()), *trainer.active()
 
 
 def _watch(drawn_for: tuple[object, ...], choices: list[RunInfo]) -> None:
