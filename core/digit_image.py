@@ -30,7 +30,6 @@ PEN = 2.3
 _PEN_ALLOWED = (1.7, 3.2)
 # The stages before 20x20 are kept at eight times its size.
 _FINE = 8
-_FINE_SIDE = FIT_SIDE * _FINE
 # Sum of all pixels / 255: between 51 and 163 for nine tenths of MNIST; no digit of it has more than 320.
 INK_USUAL = (51.0, 163.0)
 _INK_SCRIBBLE = 300.0
@@ -206,9 +205,7 @@ def _drawn_digit(drawing: Drawing, strokes: list[Stroke], drawn: Grey, whole: Bo
 
 
 def _read_picture(picture: Picture, steps: Steps) -> Reading:
-    found = find_ink(picture.grey)
-    if steps.invert:
-        found = find_ink(picture.grey, not found.inverted)
+    found = find_ink(picture.grey, turned=steps.invert)
     if not found.mask.any():
         return Reading((), "Nothing stands out in this picture: it is empty, or ink and paper are too alike.")
     if found.mask.mean() > 0.6:
@@ -235,10 +232,7 @@ def _picture_digit(ink: Grey, mask: npt.NDArray[np.bool_] | None, inverted: bool
                    drawn: Grey | None = None) -> DigitImage:  # fmt: skip
     height, width = ink.shape
     box: Box = (0, 0, width, height)
-    where = ink > 0.1 if mask is None else mask
-    rows, columns = np.flatnonzero(where.any(1)), np.flatnonzero(where.any(0))
-    if len(rows):
-        box = (int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1)
+    box = _box_of(ink > 0.1 if mask is None else mask) or box
     frame = box if steps.crop else (0, 0, width, height)
     target = FIT_SIDE if steps.fit else SIDE
     cropped = _square_pixels(ink, frame, target * _FINE)
@@ -282,11 +276,14 @@ def _cut(image: Grey, side: int) -> Grey:
 
 def _tightened(image: Grey, side: int) -> Grey:
     """Crop once more: a thicker pen has moved the edge outwards, a thinner one inwards."""
-    rows, columns = np.flatnonzero((image > 0.1).any(1)), np.flatnonzero((image > 0.1).any(0))
-    if not len(rows):
-        return _cut(image, side)
-    box = (int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1)
-    return _square_pixels(image, box, side)
+    box = _box_of(image > 0.1)
+    return _square_pixels(image, box, side) if box else _cut(image, side)
+
+
+def _box_of(mask: npt.NDArray[np.bool_]) -> Box | None:
+    """The smallest box around what is true; None when nothing is."""
+    rows, columns = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
+    return (int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1) if len(rows) else None
 
 
 # --- the common end ----------------------------------------------------------------------------------------------------

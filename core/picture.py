@@ -130,13 +130,13 @@ class Ink:
     notes: tuple[str, ...]
 
 
-def find_ink(grey: Grey, invert: bool | None = None) -> Ink:
+def find_ink(grey: Grey, *, turned: bool = False) -> Ink:
     """Tell ink from paper: the sign is the border's, the threshold Otsu's, after uneven light was taken out.
 
     Args:
-        invert: True for dark ink on light paper, False for light on dark; None to look at the border.
+        turned: take the other sign than the border's.
     """
-    dark_on_light = _is_dark_on_light(grey) if invert is None else invert
+    dark_on_light = _is_dark_on_light(grey) != turned
     light_ink = 1 - grey if dark_on_light else grey
     flat = _without_paper(light_ink)
     peak = float(np.percentile(flat, 99.8))

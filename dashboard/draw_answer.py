@@ -11,7 +11,7 @@ from core.digit_image import DigitImage, Reading
 from core.errors import CoreError
 from core.findings import confidence_words
 from core.modes import COMPANIES, Company, answer_in_train_mode, company_of, mode_layers
-from core.pins import load_pins
+from core.pins import as_digits, load_pins
 from core.predictor import Prediction, Predictor
 from core.run_store import RunInfo, runs_root
 from dashboard import draw_session, pictures, session, theme
@@ -142,7 +142,8 @@ def _train_mode(predictor: Predictor, image: np.ndarray, mode: str) -> list[Pred
         return []
     digits = load_pool(dataset, data_root())[1] if ready else Digits(np.zeros((0, 1, 28, 28), np.uint8), np.zeros(0, np.int64))
     try:
-        own = np.stack([pin.image for pin in load_pins(runs_root())] or [np.zeros((28, 28), np.uint8)])
+        # company_of takes blank images where there are no drawings.
+        own = as_digits(load_pins(runs_root())).images[:, 0] if kind == "drawings" else None
         company = company_of(kind, size - 1, digits, label=label, drawings=own)
         passes = PASSES if mode == "train" and layers.dropout else 1
         return answer_in_train_mode(predictor.model, image, company, passes=passes)

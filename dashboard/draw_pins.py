@@ -53,8 +53,8 @@ def pins_panel(chosen: Chosen) -> None:
     _compare(chosen.info, pins, answers, inputs)
     _teach(chosen)
     with st.container(horizontal=True):
-        st.download_button("Drawings (CSV)", as_csv(pins), "my-digits.csv", "text/csv", on_click="ignore")
-        st.download_button("Drawings (PNG)", as_zip(pins), "my-digits.zip", "application/zip", on_click="ignore")
+        st.download_button("Drawings (CSV)", lambda: as_csv(pins), "my-digits.csv", "text/csv", on_click="ignore")
+        st.download_button("Drawings (PNG)", lambda: as_zip(pins), "my-digits.zip", "application/zip", on_click="ignore")
 
 
 def _inputs(pins: Sequence[Pin]) -> np.ndarray:
