@@ -6,7 +6,7 @@ import numpy as np
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from core.data import Digits, data_root, load_pool
+from core.data import data_root, load_pool
 from core.digit_image import DigitImage, Reading
 from core.errors import CoreError
 from core.findings import confidence_words
@@ -140,10 +140,12 @@ def _train_mode(predictor: Predictor, image: np.ndarray, mode: str) -> list[Pred
     if not ready and kind in ("mixed", "one_class"):
         st.caption(problem or "Reading digits for company in train mode …")
         return []
-    digits = load_pool(dataset, data_root())[1] if ready else Digits(np.zeros((0, 1, 28, 28), np.uint8), np.zeros(0, np.int64))
+    digits = load_pool(dataset, data_root())[1] if ready else as_digits(())
     try:
         # company_of takes blank images where there are no drawings.
         own = as_digits(load_pins(runs_root())).images[:, 0] if kind == "drawings" else None
+        if own is not None and not len(own):
+            st.caption("No drawing is pinned yet, so blank images take their place.")
         company = company_of(kind, size - 1, digits, label=label, drawings=own)
         passes = PASSES if mode == "train" and layers.dropout else 1
         return answer_in_train_mode(predictor.model, image, company, passes=passes)
@@ -161,8 +163,6 @@ def _choose_company(kind: Company, size: int, label: int) -> tuple[Company, int,
             label = st.selectbox("Class", range(10), key="draw_company_class", width=90, persist_state="session")
         size = st.select_slider("Batch size", (1, 2, 4, 8, 16, 32, 64, 128), 32, key="draw_batch", width=200,
                                 persist_state="session")  # fmt: skip
-    if kind == "drawings" and not load_pins(runs_root()):
-        st.caption("No drawing is pinned yet, so blank images take their place.")
     return kind, size, label
 
 
