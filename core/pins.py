@@ -4,7 +4,6 @@ import base64
 import csv
 import io
 import json
-import os
 import secrets
 import zipfile
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from PIL import Image
 
 from core.data import Digits
 from core.errors import DrawingError
+from core.files import replace_text
 
 MAX_PINS = 10
 _FILE = "drawings.json"
@@ -120,9 +120,7 @@ def _save(runs: Path, pins: tuple[Pin, ...]) -> None:
     entries = [
         {"id": pin.pin_id, "label": pin.label, "image": base64.b64encode(pin.image.tobytes()).decode()} for pin in pins
     ]  # fmt: skip
-    part = runs / f"{_FILE}.part"
     try:
-        part.write_text(json.dumps({"drawings": entries}, indent=1), encoding="utf-8")
-        os.replace(part, runs / _FILE)
+        replace_text(runs / _FILE, json.dumps({"drawings": entries}, indent=1))
     except OSError as error:
         raise DrawingError(f"The drawing cannot be kept in {runs}: {error.strerror or error}.") from error

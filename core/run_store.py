@@ -28,10 +28,10 @@ from filelock import FileLock, Timeout
 from core.config import TrainConfig
 from core.errors import RunError
 from core.events import Event, RunStarted, RunStatus, StepsEnded, StoppedEarly, Tested, Validated
+from core.files import replace_text
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _STATUS_SECONDS = 1.0
-_REPLACE_TRIES = 25
 
 
 def runs_root() -> Path:
@@ -93,7 +93,7 @@ class RunWriter:
             self.folder.mkdir(parents=True)
             self._lock = FileLock(self.folder / "lock", thread_local=False)
             self._lock.acquire(timeout=5)
-            _replace_text(self.folder / "config.json", config.to_json())
+            replace_text(self.folder / "config.json", config.to_json())
             self._streams = {
                 name: open(self.folder / name, "ab", buffering=0)  # noqa: SIM115 - open as long as the run
                 for name in ("steps.bin", "reports.bin", "events.jsonl")
@@ -117,7 +117,7 @@ class RunWriter:
 
     def write_environment(self, environment: dict[str, Any]) -> None:
         """Record the machine and the versions."""
-        _replace_text(self.folder / "environment.json", json.dumps(environment, indent=2) + "\n")
+        replace_text(self.folder / "environment.json", json.dumps(environment, indent=2) + "\n")
 
     def append(self, event: Event) -> None:
         """Add what a training loop reported. Each call ends in the system's hands: a kill -9 loses nothing of it."""
@@ -157,7 +157,7 @@ class RunWriter:
         self.info = replace(self.info, updated_at=time.time())
         self._written_at = time.monotonic()
         try:
-            _replace_text(self.folder / "status.json", json.dumps(asdict(self.info), indent=2) + "\n")
+            replace_text(self.folder / "status.json", json.dumps(asdict(self.info), indent=2) + "\n")
         except OSError as error:
             raise RunError(f"status.json of run {self.run_id} cannot be written: {error.strerror or error}.") from error
 
@@ -229,15 +229,3 @@ def list_runs(root: Path, limit: int | None = None) -> list[RunInfo]:
         except RunError:
             continue
     return found
-
-
-def _replace_text(path: Path, text: str) -> None:
-    part = path.with_name(f"{path.name}.part")
-    part.write_text(text, encoding="utf-8")
-    for _ in range(_REPLACE_TRIES - 1):
-        try:
-            os.replace(part, path)
-            return
-        except PermissionError:  # on Windows, while a viewer has the file open
-            time.sleep(0.02)
-    os.replace(part, path)

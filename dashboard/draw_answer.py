@@ -13,51 +13,16 @@ from core.findings import confidence_words
 from core.modes import COMPANIES, Company, answer_in_train_mode, company_of, mode_layers
 from core.pins import as_digits, load_pins
 from core.predictor import Prediction, Predictor
-from core.run_store import RunInfo, runs_root
-from dashboard import draw_session, pictures, session, theme
+from core.run_store import runs_root
+from dashboard import draw_session, model_session, pictures, theme
 from dashboard.draw_charts import probability_figure
-from dashboard.draw_session import Chosen
 from dashboard.live_chart import plot
-from dashboard.run_panel import run_label
+from dashboard.model_session import Chosen
 
 _COMPANY_WORDS: dict[Company, str] = {
     "mixed": "mixed test digits", "one_class": "digits of one class", "blank": "blank images", "drawings": "my drawings",
 }  # fmt: skip
-_WEIGHTS_WORDS = {"live": "as it trains", "best": "best on validation", "last": "last"}
 PASSES = 20
-
-
-def model_row(chosen: Chosen, choices: list[RunInfo]) -> None:
-    """The model that answers: its origin in one line, and the way to another one."""
-    info = chosen.info
-    with st.container(horizontal=True, vertical_alignment="center"):
-        st.markdown(f"{model_words(chosen)} · **{draw_session.mode()} mode**", width="stretch")
-        with st.popover("Change model", icon=":material/swap_horiz:"):
-            labels = {one.run_id: run_label(one) for one in choices}
-            key = f"draw_model_{info.run_id}"
-            st.selectbox("Model", list(labels), list(labels).index(info.run_id), format_func=labels.__getitem__, key=key,
-                         on_change=draw_session.choose_model, args=(key,))  # fmt: skip
-            if kinds := draw_session.weights_choices(info):
-                st.selectbox("Weights", kinds, key=draw_session.weights_key(info, kinds),
-                             format_func=_WEIGHTS_WORDS.__getitem__)  # fmt: skip
-
-
-def model_words(chosen: Chosen) -> str:
-    """Where the answering model comes from."""
-    info, predictor = chosen.info, chosen.predictor
-    if predictor is None:
-        return theme.plain(chosen.problem) if chosen.problem else "The first weights are on their way …"
-    name = theme.MODEL_WORDS[predictor.config.model]
-    where = f"run {info.run_id}, step {predictor.step:,}"
-    if chosen.is_live:
-        return f"**{name}**, {where} of {info.total_steps:,}, training now; its weights are looked at again each second"
-    score = "not tested"
-    if chosen.kind == "best" and info.test_accuracy is not None:
-        score = f"test accuracy {info.test_accuracy:.2%}"
-    elif chosen.kind == "best" and info.best_accuracy is not None:
-        score = f"validation accuracy {info.best_accuracy:.2%}, not tested"
-    parent = f", taught from run {info.parent} (step {info.parent_step:,})" if info.parent else ""
-    return f"**{name}**, {where}, **{score}**{parent}"
 
 
 def choose_mode() -> None:
@@ -136,7 +101,7 @@ def _train_mode(predictor: Predictor, image: np.ndarray, mode: str) -> list[Pred
     if mode == "train":
         kind, size, label = _choose_company(kind, size, label)
     dataset = predictor.config.dataset
-    ready, problem = draw_session.digits_ready(dataset)
+    ready, problem = model_session.digits_ready(dataset)
     if not ready and kind in ("mixed", "one_class"):
         st.caption(problem or "Reading digits for company in train mode …")
         return []
@@ -169,15 +134,3 @@ def _choose_company(kind: Company, size: int, label: int) -> tuple[Company, int,
 def _bars_words(in_eval: Prediction, in_train: Sequence[Prediction]) -> str:
     words = f"Probabilities of the ten digits; eval mode says {in_eval.digit} with {in_eval.confidence:.0%}"
     return words + (f", train mode {in_train[0].digit} with {in_train[0].confidence:.0%}" if in_train else "")
-
-
-def nothing_yet() -> None:
-    """No model: offer to train one."""
-    with st.container(border=True):
-        st.markdown("#### No model can answer yet")
-        st.markdown("Train one first: the quick preset takes about 15 seconds on the full MNIST, and you can watch it learn "
-                    "your drawing while it trains.")  # fmt: skip
-        st.button("Train a model now", type="primary", icon=":material/play_arrow:", key="draw_first_model",
-                  on_click=draw_session.start_first_model)  # fmt: skip
-        if problem := session.start_problem():
-            st.error(theme.plain(problem))

@@ -7,19 +7,20 @@ import streamlit as st
 from core.digit_image import Reading, read
 from core.predictor import Prediction
 from core.run_store import RunInfo
-from dashboard import draw_session, theme
-from dashboard.draw_answer import answers, choose_mode, model_row, nothing_yet, picked
+from dashboard import draw_session, model_session, theme
+from dashboard.draw_answer import answers, choose_mode, picked
 from dashboard.draw_panels import all_steps_on, looks, time_travel, why, xray
 from dashboard.draw_pins import pin_row, pins_panel
-from dashboard.draw_session import Chosen
 from dashboard.draw_source import choose_source
+from dashboard.model_row import model_row, nothing_yet
+from dashboard.model_session import Chosen
 
 PANELS = {"xray": "What it sees", "why": "Why?", "looks": "Where it looks", "travel": "Over training", "pins": "My test set"}
 
 
 def draw_page(choices: list[RunInfo]) -> None:
     """Everything; called at each stroke and each refresh. `choices`: the runs that can answer."""
-    chosen = draw_session.chosen_model(choices)
+    chosen = model_session.chosen_model(choices)
     # The answer is worked out first, and the rest of the page around it afterwards: it is what a person waits for.
     top = st.container()
     left, right = st.columns([5, 9], gap="large")
@@ -42,7 +43,7 @@ def draw_page(choices: list[RunInfo]) -> None:
     if chosen is None:
         return
     with top:
-        model_row(chosen, choices)
+        model_row(chosen, choices, f" · **{draw_session.mode()} mode**")
     if chosen.predictor is None:
         return
     if reading is not None and predictions:

@@ -11,7 +11,7 @@ from core.insight import feature_maps, nearest_digits, occlusion_map, saliency_m
 from core.predictor import Prediction, Predictor
 from core.run_store import run_folder, runs_root
 from core.snapshots import disk_bytes, travel
-from dashboard import draw_session, pictures, theme
+from dashboard import draw_session, model_session, pictures, theme
 from dashboard.draw_charts import shift_figure, travel_figure
 from dashboard.live_chart import plot
 
@@ -79,7 +79,7 @@ def why(image: DigitImage, prediction: Prediction, predictor: Predictor, source:
         _finding(number, one)
     if isinstance(source, TestDigit) and source.label != prediction.digit:
         st.markdown(f":material/error: The label says **{source.label}**.")
-    ready, problem = draw_session.digits_ready(predictor.config.dataset)
+    ready, problem = model_session.digits_ready(predictor.config.dataset)
     if not ready:
         st.caption(problem or "Reading the training digits …")
         return

@@ -15,8 +15,8 @@ from core.snapshots import kept_snapshots, travel
 from core.trainer import get_trainer
 from dashboard import draw_session, pictures, theme
 from dashboard.draw_charts import own_test_figure
-from dashboard.draw_session import Chosen
 from dashboard.live_chart import plot
+from dashboard.model_session import Chosen
 
 
 def pin_row(image: DigitImage, prediction: Prediction) -> None:

@@ -13,7 +13,7 @@ from core.digit_image import TestDigit
 from core.drawing import Drawing, drawing_from_canvas
 from core.errors import DrawingError
 from core.picture import MAX_BYTES, Picture, read_picture
-from dashboard import draw_session
+from dashboard import draw_session, model_session
 
 SIDE = 280
 SOURCES = {"draw": "Draw", "picture": "Picture", "test": "Test digit"}
@@ -115,7 +115,7 @@ def _test_digit(dataset: str | None) -> TestDigit | None:
     if dataset is None:
         st.caption("Test digits come with a model: choose or train one first.")
         return None
-    ready, problem = draw_session.digits_ready(dataset)
+    ready, problem = model_session.digits_ready(dataset)
     if not ready:
         st.caption(problem or "Reading the digits …")
         return None

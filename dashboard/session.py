@@ -1,4 +1,5 @@
-"""The only file that touches st.session_state, Streamlit's caches and the address bar."""
+"""The form, the shown run, charts and jobs of a browser session. Only the `*session.py` files touch st.session_state,
+Streamlit's caches and the address bar."""
 
 import gc
 from dataclasses import replace

@@ -4,7 +4,7 @@ import streamlit as st
 
 from core.run_store import RunInfo, newest_run_id, runs_root
 from core.trainer import get_trainer
-from dashboard import draw_session, session
+from dashboard import model_session, session
 
 LIVE, WAITING, IDLE = 1.0, 0.5, 5.0  # seconds between refreshes: a model in training, something on its way, a heartbeat
 
@@ -12,9 +12,9 @@ LIVE, WAITING, IDLE = 1.0, 0.5, 5.0  # seconds between refreshes: a model in tra
 def page() -> None:
     """The whole page: one part that follows the pen and the training, and a watch for what changes elsewhere."""
     st.title("Draw a digit", anchor=False)
-    choices = draw_session.model_choices()
+    choices = model_session.model_choices()
     state = _state(choices)
-    live, waits = draw_session.asks_live(choices), draw_session.waits_for_digits(choices) or not session.is_warm()
+    live, waits = model_session.asks_live(choices), model_session.waits_for_digits(choices) or not session.is_warm()
     st.fragment(_refreshing, run_every=LIVE if live and not waits else None)(state, choices)
     st.fragment(_watch, run_every=WAITING if waits else IDLE)(state, choices)
 
@@ -22,7 +22,7 @@ def page() -> None:
 def _state(choices: list[RunInfo]) -> tuple[object, ...]:
     """What a whole run of the page is made for: it alone sets the interval and the models to choose from."""
     trainer = get_trainer()
-    flags = session.is_warm(), draw_session.asks_live(choices), draw_session.waits_for_digits(choices)
+    flags = session.is_warm(), model_session.asks_live(choices), model_session.waits_for_digits(choices)
     return *flags, newest_run_id(runs_root()), *trainer.active()
 
 

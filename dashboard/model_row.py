@@ -1,0 +1,55 @@
+"""The model that answers, in one line: where it comes from, and the way to another one."""
+
+import streamlit as st
+
+from core.run_store import RunInfo
+from dashboard import model_session, session, theme
+from dashboard.model_session import Chosen
+from dashboard.run_panel import run_label
+
+_WEIGHTS_WORDS = {"live": "as it trains", "best": "best on validation", "last": "last"}
+
+
+def model_row(chosen: Chosen, choices: list[RunInfo], more: str = "") -> None:
+    """Draw the line; `more` is said behind it."""
+    info = chosen.info
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.markdown(f"{model_words(chosen)}{more}", width="stretch")
+        with st.popover("Change model", icon=":material/swap_horiz:"):
+            labels = {one.run_id: run_label(one) for one in choices}
+            key = f"draw_model_{info.run_id}"
+            st.selectbox("Model", list(labels), list(labels).index(info.run_id), format_func=labels.__getitem__, key=key,
+                         on_change=model_session.choose_model, args=(key,))  # fmt: skip
+            if kinds := model_session.weights_choices(info):
+                st.selectbox("Weights", kinds, key=model_session.weights_key(info, kinds), persist_state="session",
+                             format_func=_WEIGHTS_WORDS.__getitem__)  # fmt: skip
+
+
+def model_words(chosen: Chosen) -> str:
+    """Where the answering model comes from."""
+    info, predictor = chosen.info, chosen.predictor
+    if predictor is None:
+        return theme.plain(chosen.problem) if chosen.problem else "The first weights are on their way …"
+    name = theme.MODEL_WORDS[predictor.config.model]
+    where = f"run {info.run_id}, step {predictor.step:,}"
+    if chosen.is_live:
+        return f"**{name}**, {where} of {info.total_steps:,}, training now; its weights are looked at again each second"
+    score = "not tested"
+    if chosen.kind == "best" and info.test_accuracy is not None:
+        score = f"test accuracy {info.test_accuracy:.2%}"
+    elif chosen.kind == "best" and info.best_accuracy is not None:
+        score = f"validation accuracy {info.best_accuracy:.2%}, not tested"
+    parent = f", taught from run {info.parent} (step {info.parent_step:,})" if info.parent else ""
+    return f"**{name}**, {where}, **{score}**{parent}"
+
+
+def nothing_yet() -> None:
+    """No model: offer to train one."""
+    with st.container(border=True):
+        st.markdown("#### No model can answer yet")
+        st.markdown("Train one first: the quick preset takes about 15 seconds on the full MNIST, and you can watch it learn "
+                    "your drawing while it trains.")  # fmt: skip
+        st.button("Train a model now", type="primary", icon=":material/play_arrow:", key="draw_first_model",
+                  on_click=model_session.start_first_model)  # fmt: skip
+        if problem := session.start_problem():
+            st.error(theme.plain(problem))

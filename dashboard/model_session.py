@@ -1,0 +1,154 @@
+"""Which model answers, on every page that asks one. With the other `*session.py` files the only ones that touch
+Streamlit's state."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import streamlit as st
+
+from core.data import data_root, load_pool
+from core.errors import CoreError
+from core.events import Progress, RunStatus
+from core.run_store import RunInfo, list_runs, read_info, run_folder, runs_root
+from core.trainer import get_trainer
+from dashboard import session
+
+if TYPE_CHECKING:
+    from core.predictor import Predictor
+
+LIVE, BEST, LAST = "live", "best", "last"
+_LISTED_RUNS = 30
+
+
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """The model that answers.
+
+    Attributes:
+        kind: LIVE, BEST or LAST. predictor: None when `problem` says why, or when the first live weights are on their way.
+    """
+
+    info: RunInfo
+    kind: str
+    predictor: "Predictor | None"
+    problem: str = ""
+
+    @property
+    def is_live(self) -> bool:
+        """True when its weights still change."""
+        return self.kind == LIVE
+
+
+def model_choices() -> list[RunInfo]:
+    """Runs that can answer, newest first: those that train here, and those that have saved weights."""
+    active = get_trainer().active()
+    return [info for info in list_runs(runs_root(), _LISTED_RUNS) if info.run_id in active or _files(info.run_id)]
+
+
+def _files(run_id: str) -> list[str]:
+    folder = run_folder(runs_root(), run_id)
+    return [kind for kind in (BEST, LAST) if (folder / f"{kind}.pt").exists()]
+
+
+def chosen_run(choices: list[RunInfo]) -> RunInfo | None:
+    """The run to ask: the chosen one, else the one that trains, else the newest that can answer."""
+    by_id = {info.run_id: info for info in choices}
+    for run_id in (st.session_state.get("asked_run"), session.shown_run(), *get_trainer().active()):
+        if run_id in by_id:
+            return by_id[run_id]
+    return choices[0] if choices else None
+
+
+def choose_model(key: str) -> None:
+    """Ask the run that a widget names."""
+    if run_id := st.session_state.get(key):
+        ask_run(run_id)
+
+
+def ask_run(run_id: str) -> None:
+    """Ask this run from now on, here and as the run shown on the Train page."""
+    st.session_state.asked_run = run_id
+    session.show_run(run_id)
+
+
+def asks_live(choices: list[RunInfo]) -> bool:
+    """True when the model that answers is in training."""
+    info = chosen_run(choices)
+    return info is not None and chosen_kind(info) == LIVE
+
+
+def waits_for_digits(choices: list[RunInfo]) -> bool:
+    """True while the digits of the answering model's data set are being read, for company and comparison."""
+    info = chosen_run(choices)
+    return info is not None and bool(info.dataset) and digits_ready(info.dataset) == (False, "")
+
+
+def chosen_kind(info: RunInfo) -> str:
+    """Which weights of a run are asked."""
+    kinds = weights_choices(info) or [LIVE]
+    kind = st.session_state.get(weights_key(info, kinds))
+    return kind if kind in kinds else kinds[0]
+
+
+def weights_key(info: RunInfo, kinds: list[str]) -> str:
+    """The key of the widget that chooses among them."""
+    return f"weights_{info.run_id}_{len(kinds)}"
+
+
+def weights_choices(info: RunInfo) -> list[str]:
+    """Which weights of a run there are."""
+    live = [LIVE] if info.run_id in get_trainer().active() else []
+    return live + _files(info.run_id)
+
+
+def chosen_model(choices: list[RunInfo]) -> Chosen | None:
+    """The model that answers, loaded; None when there is none."""
+    info = chosen_run(choices)
+    return load_model(info.run_id, chosen_kind(info)) if info else None
+
+
+def load_model(run_id: str, kind: str) -> Chosen:
+    """Load a run's weights; live ones as new as there are."""
+    from core.predictor import Predictor, load_predictor
+
+    try:
+        info = read_info(run_folder(runs_root(), run_id))
+    except CoreError as error:
+        return Chosen(RunInfo(run_id, RunStatus.FAILED), kind, None, str(error))
+    try:
+        if kind != LIVE:
+            return Chosen(info, kind, load_predictor(run_folder(runs_root(), run_id) / f"{kind}.pt"))
+        live = get_trainer().weights(run_id)
+        if live is None:
+            return Chosen(info, kind, None)
+        known = st.session_state.get("live_predictor")
+        if known is None or known[:2] != (run_id, live.step):
+            known = (run_id, live.step, Predictor(live.weights, live.config, live.step))
+            st.session_state.live_predictor = known
+        return Chosen(info, kind, known[2])
+    except CoreError as error:
+        return Chosen(info, kind, None, str(error))
+
+
+def start_first_model() -> None:
+    """Train the quick preset on the digits that are here, and ask it."""
+    session.start_preset("fast99")
+    if run_id := st.session_state.get("shown_run"):
+        st.session_state.asked_run = run_id
+
+
+def digits_ready(dataset: str) -> tuple[bool, str]:
+    """(True when a data set is in memory, "" or why it cannot be). Reading it is a job: it takes a second or two."""
+    name = f"digits-{dataset}"
+    job = get_trainer().job(name)
+    if job is None:
+
+        def steps() -> Any:
+            yield Progress(0, 0, "Reading the digits")
+            load_pool(dataset, data_root())
+
+        get_trainer().start_job(name, steps)
+        return False, ""
+    if job.status == RunStatus.FAILED:
+        return False, job.reason
+    return not job.status.is_active, ""
