@@ -38,8 +38,8 @@ GROUPS = ("Main", "Data", "Model", "Optimization", "Augmentation", "Evaluation",
 
 OPTIMIZERS = ("sgd", "sgd_momentum", "adam", "adamw", "rmsprop")
 SCHEDULES = ("constant", "step", "cosine", "one_cycle", "plateau")
-MODEL_NAMES = ("mlp", "simple_cnn", "cnn_batchnorm", "fast_cnn")
-BATCHNORM_MODELS = ("cnn_batchnorm", "fast_cnn")
+MODEL_NAMES = ("mlp", "simple_cnn", "cnn_batchnorm", "fast_cnn", "lab_cnn")
+BATCHNORM_MODELS = ("cnn_batchnorm", "fast_cnn", "lab_cnn")
 PIPELINES = ("memory", "dataloader")
 ORDERS = ("shuffled", "stored", "by_class")
 PRECISIONS = ("auto", "float32", "bfloat16", "float16")
@@ -65,7 +65,8 @@ class TrainConfig:
         "digits that come with the installation.", "Main", choices=tuple(DATASETS))  # fmt: skip
     model: str = _setting(
         "simple_cnn", "Model", "mlp: two linear layers. simple_cnn: two 3x3 convolutions. cnn_batchnorm: the same "
-        "with BatchNorm and Dropout. fast_cnn: a small network built for 99 % in little time.",
+        "with BatchNorm and Dropout. fast_cnn: a small network built for 99 % in little time. "
+        "lab_cnn: BatchNorm behind a linear layer too, for the Train/eval page.",
         "Main", choices=MODEL_NAMES)  # fmt: skip
     epochs: int = _setting(10, "Epochs", "How many times every training digit is seen.", "Main", low=1, high=1000)
     batch_size: int = _setting(

@@ -112,11 +112,35 @@ def _fast_cnn(config: TrainConfig) -> nn.Module:
     )
 
 
+def _lab_cnn(config: TrainConfig) -> nn.Module:
+    # BatchNorm also behind a linear layer, as many classifiers have it: there a channel has one value an image, so its
+    # statistics hang on the batch far more than those of whole maps.
+    momentum = config.batchnorm_momentum
+    return nn.Sequential(
+        OrderedDict(
+            conv1=nn.Conv2d(1, 16, 5, stride=2, padding=2, bias=False),
+            norm1=nn.BatchNorm2d(16, momentum=momentum),
+            relu1=nn.ReLU(),
+            conv2=nn.Conv2d(16, 32, 3, padding=1, bias=False),
+            pool2=nn.MaxPool2d(2),
+            norm2=nn.BatchNorm2d(32, momentum=momentum),
+            relu2=nn.ReLU(),
+            flatten=nn.Flatten(),
+            hidden=nn.Linear(32 * 7 * 7, 64, bias=False),
+            norm3=nn.BatchNorm1d(64, momentum=momentum),
+            relu3=nn.ReLU(),
+            dropout=Dropout(config.dropout),
+            output=nn.Linear(64, 10),
+        )
+    )
+
+
 MODELS: dict[str, Callable[[TrainConfig], nn.Module]] = {
     "mlp": _mlp,
     "simple_cnn": _simple_cnn,
     "cnn_batchnorm": _cnn_batchnorm,
     "fast_cnn": _fast_cnn,
+    "lab_cnn": _lab_cnn,
 }
 
 
@@ -142,7 +166,7 @@ def initialise(model: nn.Module, seed: int) -> None:
             if module.bias is not None:
                 bound = 1 / math.sqrt(module.weight[0].numel())
                 nn.init.uniform_(module.bias, -bound, bound, generator=generator)
-        elif isinstance(module, nn.BatchNorm2d):
+        elif isinstance(module, nn.modules.batchnorm._BatchNorm):
             module.reset_parameters()
 
 

@@ -53,6 +53,9 @@ class Predictor:
     Args:
         weights: parameters and buffers; copied. config: names the architecture. step: updates made.
 
+    Attributes:
+        notes: what was missing and could be filled in, in words.
+
     Raises:
         CheckpointError: the weights do not fit the architecture; says which keys and shapes differ.
     """
@@ -61,6 +64,12 @@ class Predictor:
         self.config, self.step = config, step
         self.model = build_model(config)
         expected = self.model.state_dict()
+        counters = [name for name in expected if name.endswith(".num_batches_tracked") and name not in weights]
+        self.notes: tuple[str, ...] = ()
+        if counters:
+            weights = {**weights, **{name: torch.zeros_like(expected[name]) for name in counters}}
+            self.notes = (f"{', '.join(counters)} missing: how many batches BatchNorm has averaged is unknown, taken as 0. "
+                          "Only momentum None needs that number.",)  # fmt: skip
         differing = [
             f"{name} {tuple(value.shape)} instead of {tuple(expected[name].shape)}"
             for name, value in weights.items()

@@ -66,7 +66,7 @@ def check() -> Iterator[CheckLine]:
     yield CheckLine("CPU instructions", f"{torch.backends.cpu.get_cpu_capability()}, bfloat16 "
                     f"{'computed' if cpu_computes_bfloat16() else 'emulated'}", *_bfloat16_note())  # fmt: skip
     threads = choose_threads(None, shared=True)
-    yield CheckLine("Threads", f"torch uses {torch.get_num_threads()} by default; runs from this dashboard use {threads} on "
+    yield CheckLine("Threads", f"this process uses {torch.get_num_threads()}; runs from this dashboard use {threads} on "
                     "the CPU, so that a core is left to the pages")  # fmt: skip
     yield from _gpu_lines()
     yield _matrix_line("cpu")

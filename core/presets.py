@@ -38,6 +38,20 @@ PRESETS: dict[str, Preset] = {
             precision="auto",
         ),
     ),
+    "train-eval": Preset(
+        "For train and eval",
+        "BatchNorm behind convolutions and behind a linear layer, and Dropout: in seconds a model for the Train/eval page.",
+        TrainConfig(
+            model="lab_cnn",
+            dropout=0.5,
+            epochs=1,
+            learning_rate=0.01,
+            optimizer="adamw",
+            weight_decay=0.01,
+            schedule="one_cycle",
+            precision="auto",
+        ),
+    ),
     "batchnorm": Preset(
         "BatchNorm and Dropout",
         "The network for the train/eval experiments: BatchNorm after each convolution, Dropout before the last layer.",

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 MAX_QUEUE = 20
 _SHUTDOWN_SECONDS = 8.0
 _MAX_READERS = 8
+_MAX_ENDED_JOBS = 40
 _DOUBLE_CLICK_SECONDS = 2.0
 
 
@@ -195,7 +196,11 @@ class Trainer:
             current = self._jobs.get(name)
             if (current and current[0].status.is_active) or self._closing:
                 return
+            ended = [one for one, (job, _) in self._jobs.items() if not job.status.is_active]
+            for old in ended[:-_MAX_ENDED_JOBS]:
+                del self._jobs[old]
             cancel = threading.Event()
+            self._jobs.pop(name, None)  # the order is that of the starts
             self._jobs[name] = JobSnapshot(name, RunStatus.RUNNING, Progress(0, 0, "Starting")), cancel
         threading.Thread(target=self._do_job, args=(name, steps, cancel), name=f"job-{name}", daemon=True).start()
 

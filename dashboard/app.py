@@ -10,7 +10,7 @@ if ROOT not in sys.path:
 
 import streamlit as st  # noqa: E402
 
-from dashboard import draw_session, session, theme  # noqa: E402
+from dashboard import draw_session, modes_session, session, theme  # noqa: E402
 
 
 def main() -> None:
@@ -22,12 +22,15 @@ def main() -> None:
         [
             st.Page("views/train.py", title="Train", icon=":material/model_training:", default=True),
             st.Page("views/draw.py", title="Draw", icon=":material/draw:"),
+            st.Page("views/modes.py", title="Train/eval", icon=":material/toggle_on:"),
             st.Page("views/environment.py", title="Environment", icon=":material/memory:"),
         ],
         position="top",
     )
     if chosen.title != "Draw":
         draw_session.canvas_is_gone()
+    if chosen.title != "Train/eval":
+        modes_session.leave_page()
     chosen.run()
     session.warm_up()
 

@@ -30,7 +30,8 @@ def draw_page(choices: list[RunInfo]) -> None:
     predictions: Sequence[Prediction] = ()
     with right:
         if chosen is None:
-            nothing_yet()
+            nothing_yet("Train one first: the quick preset takes about 15 seconds on the full MNIST, and you can watch it "
+                        "learn your drawing while it trains.", "fast99")  # fmt: skip
         elif reading is None or not reading.digits:
             _ask_to_draw(reading)
             choose_mode()

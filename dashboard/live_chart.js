@@ -169,7 +169,13 @@ export default function ({ data, parentElement, setTriggerValue, setStateValue }
   if (data.figure) {
     host.setAttribute("role", "img");
     host.setAttribute("aria-label", data.alt);
-    loadPlotly(data.plotly).then(() => drawFigure(data, host), () => setStateValue("failed", true));
+    host.clicked = (event) => setTriggerValue("clicked", event.points[0].x);
+    loadPlotly(data.plotly).then(() => {
+      drawFigure(data, host);
+      if (!data.clicks || host.listens) return;
+      host.listens = true;
+      host.on("plotly_click", (event) => host.clicked(event));
+    }, () => setStateValue("failed", true));
     return;
   }
   const live = (host.digitLab ??= start(host));

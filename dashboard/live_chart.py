@@ -89,9 +89,9 @@ def live_charts(snapshot: RunSnapshot, view: View, *, key: str) -> None:
         session.remember_charts_failed(key)
 
 
-def plot(drawn: go.Figure | dict[str, Any], *, key: str, alt: str) -> None:
+def plot(drawn: go.Figure | dict[str, Any], *, key: str, alt: str, on_click: Callable[[], None] | None = None) -> None:
     """Draw one complete figure, an object or plotly's JSON form, with the plotly.js of the live charts; a changed one is
-    redrawn in place."""
+    redrawn in place. `on_click`: a callback; the x of the point that was clicked is then `.clicked` of the state at `key`."""
     address = plotly_address()
     if address is None or session.charts_failed(key):
         st.plotly_chart(drawn, key=f"{key}-plain", alt=alt, config={"displayModeBar": False})
@@ -101,8 +101,10 @@ def plot(drawn: go.Figure | dict[str, Any], *, key: str, alt: str) -> None:
         text, height = drawn.to_json(), drawn.layout.height
     else:
         text, height = json.dumps(drawn), drawn["layout"]["height"]
-    data = {"figure": text, "plotly": address, "alt": alt}
-    result = _component("figure")(key=key, data=data, height=height, on_failed_change=lambda: None)
+    data = {"figure": text, "plotly": address, "alt": alt, "clicks": on_click is not None}
+    result = _component("figure")(
+        key=key, data=data, height=height, on_failed_change=lambda: None, on_clicked_change=on_click or (lambda: None)
+    )
     if getattr(result, "failed", None):
         session.remember_charts_failed(key)
 

@@ -43,13 +43,12 @@ def model_words(chosen: Chosen) -> str:
     return f"**{name}**, {where}, **{score}**{parent}"
 
 
-def nothing_yet() -> None:
-    """No model: offer to train one."""
+def nothing_yet(words: str, preset: str) -> None:
+    """No model: offer to train one of a preset; `words` say why this one."""
     with st.container(border=True):
         st.markdown("#### No model can answer yet")
-        st.markdown("Train one first: the quick preset takes about 15 seconds on the full MNIST, and you can watch it learn "
-                    "your drawing while it trains.")  # fmt: skip
-        st.button("Train a model now", type="primary", icon=":material/play_arrow:", key="draw_first_model",
-                  on_click=model_session.start_first_model)  # fmt: skip
+        st.markdown(words)
+        st.button("Train a model now", type="primary", icon=":material/play_arrow:", key="first_model",
+                  on_click=model_session.start_first_model, args=(preset,))  # fmt: skip
         if problem := session.start_problem():
             st.error(theme.plain(problem))

@@ -130,9 +130,9 @@ def load_model(run_id: str, kind: str) -> Chosen:
         return Chosen(info, kind, None, str(error))
 
 
-def start_first_model() -> None:
-    """Train the quick preset on the digits that are here, and ask it."""
-    session.start_preset("fast99")
+def start_first_model(preset: str) -> None:
+    """Train a preset on the digits that are here, and ask it."""
+    session.start_preset(preset)
     if run_id := st.session_state.get("shown_run"):
         st.session_state.asked_run = run_id
 

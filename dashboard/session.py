@@ -13,6 +13,7 @@ from core.config import TrainConfig, format_value, parse_values, settings
 from core.data import data_root, missing_files
 from core.errors import ConfigError, CoreError
 from core.events import Progress
+from core.hardware import choose_threads
 from core.preflight import check
 from core.presets import PRESETS, preset_named
 from core.run_store import list_runs, runs_root
@@ -247,8 +248,13 @@ def warm_up() -> None:
 
     def steps() -> Any:
         yield Progress(0, 0, "Importing PyTorch")
+        import torch
+
         import core.recorded_run  # noqa: F401
 
+        # What pages and experiments compute leaves a core to the rest, as runs do. Set once, before any run: a run's own
+        # number of threads is part of its result.
+        torch.set_num_threads(choose_threads(None, shared=True))
         gc.collect()
         gc.freeze()
 

@@ -10,6 +10,13 @@ EVAL_MODE = "#12a07a"
 TRAIN_MODE = "#d1495b"
 PARENT_RUN = "#8a8f98"
 GPU_MEMORY = "#b565c2"
+# Twins of an experiment: (colour, dash).
+TWINS = {
+    "plain": ("#7d8590", "solid"),
+    "BatchNorm": ("#5b5fc7", "solid"),
+    "Dropout": ("#a9762f", "dash"),
+    "BatchNorm and Dropout": ("#1f9aa8", "dot"),
+}
 RAW = "rgba(58, 143, 208, 0.45)"
 PROBLEM = "#d1495b"
 
@@ -36,6 +43,7 @@ MODEL_WORDS = {
     "simple_cnn": "SimpleCNN",
     "cnn_batchnorm": "CNN with BatchNorm",
     "fast_cnn": "Fast CNN",
+    "lab_cnn": "Lab CNN (BatchNorm and Dropout)",
 }
 DATASET_WORDS = {"mnist": "MNIST, 60,000 + 10,000", "mnist_sample": "MNIST sample, 5,000"}
 CHOICE_WORDS = {

@@ -16,6 +16,8 @@ ROWS = [
     {"train_loop", "checkpoints", "digit_image", "lesson"},
     {"run_store", "predictor"},
     {"run_reader", "preflight", "snapshots", "findings", "modes", "insight"},
+    {"mode_scores", "batch_statistics", "dropout_passes", "mode_gap"},
+    {"mode_costs", "twin_trainings"},
     {"recorded_run"},
     {"trainer"},
     {"__main__"},
@@ -61,7 +63,7 @@ def test_only_the_sessions_touch_streamlits_state_and_caches():
 
 
 def test_charts_and_theme_do_not_import_streamlit():
-    for name in ("charts", "draw_charts", "pictures", "theme"):
+    for name in ("charts", "draw_charts", "modes_charts", "modes_code", "pictures", "theme"):
         assert not any(module.startswith("streamlit") for module in imported_modules(ROOT / "dashboard" / f"{name}.py"))
 
 

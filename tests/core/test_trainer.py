@@ -311,3 +311,20 @@ def test_live_weights_are_those_of_a_step_and_follow_the_run(trainer, runs):
     wait_for_status(trainer, runs, run_id, RunStatus.STOPPED)
     assert same(paused.weights, weights_of(runs, run_id))
     assert trainer.weights(run_id) is None
+
+
+def test_ended_jobs_are_forgotten_in_the_end_and_running_ones_are_not(trainer):
+    goes_on = threading.Event()
+
+    def waits():
+        yield Progress(0, 1, "waits")
+        goes_on.wait(30)
+
+    trainer.start_job("long", waits)
+    for number in range(60):
+        trainer.start_job(f"short-{number}", lambda: iter(()))
+        wait_for(lambda number=number: not trainer.job(f"short-{number}").status.is_active)
+    assert trainer.job("short-0") is None
+    assert trainer.job("short-59").status == RunStatus.FINISHED
+    assert trainer.job("long").status.is_active
+    goes_on.set()

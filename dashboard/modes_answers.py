@@ -1,0 +1,228 @@
+"""Experiments on answers: one switch, batch size, company, shift."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import streamlit as st
+
+from core.mode_scores import (
+    SHIFTS,
+    SIZES,
+    CompanyRow,
+    LayerOfOne,
+    OneSwitch,
+    Shift,
+    ShiftScore,
+    SizeScore,
+    batch_sizes,
+    companies,
+    layers_with_one,
+    one_switch,
+    shift_scores,
+    shifted,
+)
+from core.modes import MAKE_UPS, some_digits
+from core.pins import as_digits, load_pins
+from core.predictor import Prediction
+from core.run_store import runs_root
+from dashboard import modes_charts, modes_code, pictures, theme
+from dashboard.live_chart import plot
+from dashboard.modes_lab import Experiment, Lab, Params, choose_digit, of_kind, percent, points, say, table
+
+_MAKE_UP_WORDS = {"shuffled": "shuffled", "by_class": "sorted by class", "stored": "as stored"}
+_SHOWN_CHANGES = 12
+_COMPANY_DIGITS = 100
+
+
+def _make_up(key: str = "m_make") -> str:
+    return st.segmented_control("Order of the digits", MAKE_UPS, default="shuffled", required=True, key=key,
+                                format_func=_MAKE_UP_WORDS.__getitem__, bind="query-params")  # fmt: skip
+
+
+# --- one switch --------------------------------------------------------------------------------------------------------
+
+
+def _switch_controls(lab: Lab) -> Params:
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        size = st.select_slider("Batch size in train mode", SIZES, 4, key="m_size", bind="query-params", width=260)
+        return {"size": size, "make_up": _make_up()}
+
+
+def _switch_steps(lab: Lab, params: Params) -> Iterator[object]:
+    return one_switch(lab.predictor.model, lab.test, **params)
+
+
+def _switch_show(lab: Lab, params: Params, results: tuple[Any, ...]) -> None:
+    found: OneSwitch | None = next(iter(of_kind(results, OneSwitch)), None)
+    if found is None:
+        return
+    both = bool(lab.layers.batchnorm and lab.layers.dropout)
+    plot(modes_charts.one_switch_figure(found, both), key="m_switch",
+         alt=f"Accuracy: eval mode {percent(found.eval.accuracy)}, train mode {percent(found.train.accuracy)}")  # fmt: skip
+    lost = found.train.accuracy - found.eval.accuracy
+    parts = []
+    if both:
+        parts = [f"BatchNorm alone {points(found.batchnorm.accuracy - found.eval.accuracy)}",
+                 f"Dropout alone {points(found.dropout.accuracy - found.eval.accuracy)}"]  # fmt: skip
+    make_up = {"shuffled": "of digits in random order", "by_class": "of digits sorted by class", "stored": "in file order"}
+    say(f"The same weights, the same {len(lab.test):,} test digits. Without `model.eval()`, in batches of {params['size']} "
+        f"{make_up[params['make_up']]}, **{percent(found.eval.accuracy)} becomes {percent(found.train.accuracy)}** "
+        f"({points(lost)}{': ' + ', '.join(parts) if parts else ''}). Nothing was trained in between: BatchNorm takes its mean "
+        "and variance from each batch instead of from the whole training, and Dropout throws activations away. That is the "
+        "story behind “good in training, bad in the test”: somebody forgot `eval()`.")  # fmt: skip
+    changed = found.changed
+    st.markdown(
+        f"**{len(changed):,} of {len(lab.test):,} digits changed their answer**"
+        + (" (eval mode → train mode); the first of them" if len(changed) else "")
+    )
+    in_eval, in_train = found.eval.digits, found.train.digits
+    st.html("".join(
+        pictures.figure(lab.test.images[place, 0], f"{in_eval[place]} → {in_train[place]}",
+                        f"A {lab.test.labels[place]}: eval mode {in_eval[place]}, train mode {in_train[place]}", 72)
+        for place in changed[:_SHOWN_CHANGES]
+    ))  # fmt: skip
+
+
+# --- batch size --------------------------------------------------------------------------------------------------------
+
+
+def _size_controls(lab: Lab) -> Params:
+    return {"make_up": _make_up()}
+
+
+def _size_steps(lab: Lab, params: Params) -> Iterator[object]:
+    yield layers_with_one(lab.predictor.model, _inputs(lab, slice(0, 1)))
+    yield from batch_sizes(lab.predictor.model, lab.test, **params)
+
+
+def _inputs(lab: Lab, places: slice) -> Any:
+    import torch
+
+    from core.batches import normalise
+
+    return normalise(torch.from_numpy(lab.test.images[places].copy())).numpy()
+
+
+def _size_show(lab: Lab, params: Params, results: tuple[Any, ...]) -> None:
+    in_eval: float | None = next(iter(of_kind(results, float)), None)
+    scores: list[SizeScore] = of_kind(results, SizeScore)
+    if in_eval is None:
+        return
+    plot(modes_charts.batch_size_figure(in_eval, scores, bool(lab.layers.dropout)), key="m_sizes",
+         alt="Accuracy of train mode over batch sizes from 1 to 512, and eval mode's as a line")  # fmt: skip
+    by_size = {one.size: one.train for one in scores if one.train is not None}
+    told = [f"{percent(by_size[size])} at {size}" for size in (1, 2, 8, 64, 512) if size in by_size]
+    if told:
+        say(f"In eval mode **{percent(in_eval)}** whatever the batch. In train mode " + ", ".join(told) + ". The fewer digits "
+            "share a batch, the worse its mean and variance stand for all digits. A large batch comes close, and is still "
+            "not the same model: its answer for a digit hangs on the others.")  # fmt: skip
+    if reason := next((one.reason for one in scores if one.reason), ""):
+        st.warning(theme.plain(reason))
+    lines: list[LayerOfOne] = next(iter(of_kind(results, list)), [])
+    if lines:
+        with st.expander("A batch of one, layer by layer", key="m_layers", on_change="rerun") as box:
+            if box.open:
+                table([{"layer": line.name, "kind": line.kind, "in train mode, with one image": theme.plain(line.words)}
+                       for line in lines])  # fmt: skip
+
+
+# --- company -----------------------------------------------------------------------------------------------------------
+
+
+def _company_controls(lab: Lab) -> Params:
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        place = choose_digit(lab)
+        size = st.select_slider("Batch size", SIZES[1:8], 16, key="m_company_size", bind="query-params", width=220)
+        other = st.selectbox("“One class” is", range(10), 1, key="m_class", bind="query-params", width=120)
+    return {"place": place, "size": size, "other": other}
+
+
+def _company_steps(lab: Lab, params: Params) -> Iterator[object]:
+    place = params["place"]
+    drawings = as_digits(load_pins(runs_root())).images[:, 0]
+    return companies(lab.predictor.model, some_digits(lab.test, _COMPANY_DIGITS), lab.test.take(np.array([place])),
+                     size=params["size"], other=params["other"], drawings=drawings)  # fmt: skip
+
+
+def _company_show(lab: Lab, params: Params, results: tuple[Any, ...]) -> None:
+    rows: list[CompanyRow] = of_kind(results, CompanyRow)
+    if not rows:
+        return
+    place = params["place"]
+    left, right = st.columns([1, 6])
+    with left:
+        st.html(
+            pictures.figure(
+                lab.test.images[place, 0], f"a {lab.test.labels[place]}", f"The digit looked at, a {lab.test.labels[place]}", 96
+            )
+        )
+    with right:
+        plot(modes_charts.company_figure(rows, params["other"]), key="m_company",
+             alt="The ten probabilities of one image in different company, and the accuracy over many digits")  # fmt: skip
+    answers = {row.kind: Prediction(row.probabilities, row.probabilities).digit for row in rows}
+    different = sorted(set(answers.values()))
+    least = min(rows, key=lambda row: row.accuracy)
+    say(f"One image, one model, {len(rows)} kinds of company: it is called {' or '.join(map(str, different))}. On the right, "
+        f"each of {_COMPANY_DIGITS} digits in turn among {params['size'] - 1} such companions: **{percent(rows[0].accuracy)}** "
+        f"in eval mode, **{percent(least.accuracy)}** beside {modes_charts.COMPANION_WORDS[least.kind]}. In train mode "
+        "BatchNorm subtracts what a batch has in common. Where all are alike, that is the very shape that tells the class; one "
+        "image that was not divided by 255 squeezes all others to almost nothing.")  # fmt: skip
+    if all(row.kind != "drawings" for row in rows):
+        st.caption("Pin a drawing on the Draw page, and your drawings appear here as company, too.")
+
+
+# --- shift -------------------------------------------------------------------------------------------------------------
+
+_SHIFT_BATCH = 32
+_SHIFT_RANGES = {"brightness": (0.05, 3.0, 0.3, 0.05), "contrast": (0.05, 3.0, 1.0, 0.05), "noise": (0.0, 1.0, 0.0, 0.05)}
+
+
+def _shift_controls(lab: Lab) -> Params:
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        values = {
+            name: st.slider(name.capitalize(), low, high, start, step, key=f"m_{name}", bind="query-params", width=180)
+            for name, (low, high, start, step) in _SHIFT_RANGES.items()
+        }
+        kind = st.selectbox("Curve over", list(SHIFTS), key="m_over", bind="query-params", width=140)
+    return {"shift": Shift(**values), "kind": kind}
+
+
+def _shift_steps(lab: Lab, params: Params) -> Iterator[object]:
+    chosen, kind = params["shift"], params["kind"]
+    others = [replace(chosen, **{kind: value}) for value in SHIFTS[kind] if value != getattr(chosen, kind)]
+    return shift_scores(lab.predictor.model, some_digits(lab.test, 1000), [chosen, *others], size=_SHIFT_BATCH)
+
+
+def _shift_show(lab: Lab, params: Params, results: tuple[Any, ...]) -> None:
+    scores: list[ShiftScore] = of_kind(results, ShiftScore)
+    images = lab.test.images[:8]
+    st.html("".join(
+        pictures.figure(image[0], str(label), f"A shifted {label}", 64)
+        for image, label in zip(shifted(images, params["shift"]), lab.test.labels[:8].tolist(), strict=True)
+    ))  # fmt: skip
+    if not scores:
+        return
+    plot(modes_charts.shift_scores_figure(scores, params["kind"]), key="m_shift",
+         alt="Accuracy of both modes over " + params["kind"])  # fmt: skip
+    one = scores[0]
+    better = "Train mode suffers less" if one.train > one.eval else "Eval mode suffers less"
+    say(f"As the pictures above: **{percent(one.eval)} in eval mode, {percent(one.train)} in train mode** (shuffled batches of "
+        f"{_SHIFT_BATCH}, Dropout off). {better} here. BatchNorm in train mode measures the shifted images and so takes "
+        f"a shift out again that all of them share. That does not make train mode right: the same images sorted by class get "
+        f"**{percent(one.train_sorted)}**, a single image has no company to measure, and each answer hangs on others. The "
+        "remedy is to train on such images, or to recalibrate the statistics on them (see Poisoning) and stay in eval "
+        "mode.")  # fmt: skip
+
+
+ANSWERS: dict[str, Experiment] = {
+    "switch": Experiment("One switch", "What does forgetting model.eval() cost?", "either", _switch_controls, _switch_steps,
+                         _switch_show, modes_code.one_switch),
+    "size": Experiment("Batch size", "How many digits must share a batch?", "either", _size_controls, _size_steps, _size_show,
+                       modes_code.batch_size),
+    "company": Experiment("Company", "Does it matter who else is in the batch?", "batchnorm", _company_controls,
+                          _company_steps, _company_show, modes_code.company),
+    "shift": Experiment("Shift", "Which mode minds darker, paler or noisier images?", "batchnorm", _shift_controls,
+                        _shift_steps, _shift_show, modes_code.shift),
+}  # fmt: skip

@@ -1,0 +1,117 @@
+"""The train/eval page once PyTorch is there: a model, eleven questions, and the answer to one of them."""
+
+import streamlit as st
+
+from core.batch_statistics import statistics_problems
+from core.events import RunStatus
+from core.run_store import RunInfo
+from core.trainer import JobSnapshot
+from dashboard import model_session, modes_session, theme
+from dashboard.model_row import model_row, nothing_yet
+from dashboard.model_session import Chosen
+from dashboard.modes_answers import ANSWERS
+from dashboard.modes_dropout import DROPOUT
+from dashboard.modes_lab import Experiment, Lab, make_lab, newer_weights
+from dashboard.modes_layers import LAYERS
+from dashboard.modes_training import TRAINING
+
+_ALL = ANSWERS | LAYERS | DROPOUT | TRAINING
+_ORDER = ("switch", "size", "company", "inside", "warm_up", "poison", "shift", "dropout", "twins", "gap", "no_grad")
+EXPERIMENTS: dict[str, Experiment] = {name: _ALL[name] for name in _ORDER}
+LAB_PRESET = "train-eval"
+
+
+def modes_page(choices: list[RunInfo]) -> None:
+    """Everything; called at each choice and, while an experiment runs, at each refresh."""
+    chosen = model_session.chosen_model(choices)
+    if chosen is None:
+        nothing_yet("Train one first: the preset *For train and eval* has BatchNorm and Dropout and takes about 20 seconds "
+                    "on the full MNIST.", LAB_PRESET)  # fmt: skip
+        return
+    lab = make_lab(chosen)
+    model_row(lab.chosen if lab else chosen, choices)
+    name = st.pills("Question", list(EXPERIMENTS), default="switch", required=True, key=modes_session.EXPERIMENT_KEY,
+                    format_func=lambda one: f"{_ORDER.index(one) + 1} {EXPERIMENTS[one].title}", bind="query-params",
+                    label_visibility="collapsed")  # fmt: skip
+    if lab is None:
+        _not_yet(chosen)
+        return
+    _notes(lab)
+    experiment = EXPERIMENTS[name]
+    st.markdown(f"### {experiment.question}")
+    if not experiment.fits(lab.layers):
+        _does_not_fit(experiment, lab)
+        return
+    _experiment(name, experiment, lab)
+
+
+def _not_yet(chosen: Chosen) -> None:
+    if chosen.predictor is None:
+        st.caption("The experiments begin when the model can be read.")
+        return
+    ready, problem = model_session.digits_ready(chosen.predictor.config.dataset)
+    if not ready:
+        st.caption(theme.plain(problem) if problem else "Reading the digits …")
+
+
+def _notes(lab: Lab) -> None:
+    """What a person must know about the model before any answer."""
+    for note in lab.predictor.notes:
+        st.caption(f":material/info: {theme.plain(note)}")
+    if problems := statistics_problems(lab.predictor.model):
+        st.warning(theme.plain(" ".join(problems)) + " Eval mode uses these statistics, so its answers are wrong or no answers "
+                   "at all. The experiment *Poisoning* shows how to recalibrate.")  # fmt: skip
+    if lab.chosen.is_live:
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.caption(f"This run trains on; the page holds its weights of step {lab.predictor.step:,}.", width="content")
+            st.button("Take the newest weights", key="m_newer", icon=":material/refresh:", type="tertiary",
+                      on_click=newer_weights, args=(lab.chosen.info.run_id,))  # fmt: skip
+
+
+def _does_not_fit(experiment: Experiment, lab: Lab) -> None:
+    missing = {"batchnorm": "BatchNorm", "dropout": "Dropout", "either": "BatchNorm and no Dropout"}[experiment.needs]
+    with st.container(border=True):
+        st.markdown(f"**{theme.MODEL_WORDS[lab.predictor.config.model]}** of this run has no {missing}: both modes give the "
+                    "same answer, and there is nothing to see here.")  # fmt: skip
+        fitting = [one.title for one in EXPERIMENTS.values() if one.fits(lab.layers)]
+        st.markdown("What works with it: " + ", ".join(fitting) + ". Or choose another model above, or train one that has "
+                    "BatchNorm and Dropout:")  # fmt: skip
+        st.button("Train a fitting model (about 20 seconds)", type="primary", icon=":material/play_arrow:", key="m_train",
+                  on_click=model_session.start_first_model, args=(LAB_PRESET,))  # fmt: skip
+
+
+def _experiment(name: str, experiment: Experiment, lab: Lab) -> None:
+    params = experiment.controls(lab)
+    # Entries that begin with _ change how an answer is drawn, not the answer.
+    asked = {key: value for key, value in params.items() if not key.startswith("_")}
+    question = (name, lab.identity, tuple(sorted(asked.items())))
+    start = experiment.begins_by_itself or modes_session.is_wanted(question)
+    job = modes_session.experiment_job(question, lambda: experiment.steps(lab, params), start=start)
+    _job_row(experiment, question, job)
+    if job is not None and job.results:
+        experiment.show(lab, params, job.results)
+    with st.expander("The PyTorch lines that do it", icon=":material/code:", key=f"m_code_{name}", on_change="rerun") as box:
+        if box.open:
+            st.code(experiment.code(lab, params), language="python")
+
+
+def _job_row(experiment: Experiment, question: object, job: JobSnapshot | None) -> None:
+    """Progress with a way to stop, or what came of it; one row of the same height in each state."""
+    with st.container(horizontal=True, vertical_alignment="center", key="m_job"):
+        if job is None:
+            st.button("Train the twins", type="primary", icon=":material/play_arrow:", key="m_run",
+                      on_click=modes_session.run_again, args=(question,))  # fmt: skip
+            st.caption("Trains four fresh networks beside each other; it takes a while and can be stopped.", width="stretch")
+        elif job.status.is_active:
+            progress = job.progress
+            share = min(1.0, progress.done / progress.total) if progress.total else 0.0
+            st.progress(share, text=f"{progress.message} …", width="stretch")
+            st.button("Stop", icon=":material/stop:", key="m_stop", on_click=modes_session.stop_experiment)
+        elif job.status == RunStatus.FAILED:
+            st.error(theme.plain(job.reason), icon=":material/error:", width="stretch")
+            st.button("Try again", icon=":material/replay:", key="m_again", on_click=modes_session.run_again, args=(question,))
+        else:
+            st.button("Again", icon=":material/replay:", key="m_again", type="tertiary", help="Measure it once more.",
+                      on_click=modes_session.run_again, args=(question,))  # fmt: skip
+            stopped = modes_session.was_stopped(job)
+            st.caption("Stopped; what was measured until then is below." if stopped else experiment.measured, width="content")
