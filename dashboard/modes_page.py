@@ -111,7 +111,7 @@ def _job_row(experiment: Experiment, question: object, job: JobSnapshot | None) 
             st.error(theme.plain(job.reason), icon=":material/error:", width="stretch")
             st.button("Try again", icon=":material/replay:", key="m_again", on_click=modes_session.run_again, args=(question,))
         else:
-            st.button("Again", icon=":material/replay:", key="m_again", type="tertiary", help="Measure it once more.",
+            st.button("Again", icon=":material/replay:", key="m_again", type="tertiary",
                       on_click=modes_session.run_again, args=(question,))  # fmt: skip
             stopped = modes_session.was_stopped(job)
             st.caption("Stopped; what was measured until then is below." if stopped else experiment.measured, width="content")

@@ -7,14 +7,20 @@ import pytest
 import torch
 
 from core import recorded_run
+from core.batch_statistics import poisoning
 from core.checkpoints import load_weights
-from core.data import MNIST_FILES, raw_folder
+from core.data import MNIST_FILES, load_sample, raw_folder
 from core.errors import ConfigError, RunError
 from core.events import Progress, RunStatus
-from core.modes import answer_in_train_mode
+from core.mode_costs import two_by_two
+from core.mode_gap import mode_gap
+from core.mode_scores import one_switch
+from core.modes import answer_in_train_mode, some_digits
 from core.predictor import Predictor
 from core.run_store import RunWriter
+from core.snapshots import kept_snapshots
 from core.trainer import Trainer, get_trainer
+from core.twin_trainings import twin_configs, twin_trainings, warm_up_config, warming_up
 from tests.conftest import SAMPLE, wait_for, wait_for_status
 
 NONE = Path("no-data-needed")
@@ -73,6 +79,34 @@ def test_pausing_looking_and_drawing_change_no_bit(trainer, runs):
     stop.set()
     viewer.join()
     assert len(asked) > 1
+    assert same(weights_of(runs, quiet), weights_of(runs, busy))
+
+
+def test_experiments_beside_a_run_change_no_bit(trainer, runs):
+    """Invariant 1: the train/eval experiments, as jobs on the run's live weights, with trainings of their own."""
+    config = dataclasses.replace(SAMPLE, model="lab_cnn", dropout=0.5, augment_shift=1, epochs=30)
+    quiet = trainer.start(config, NONE, runs)
+    wait_for_status(trainer, runs, quiet, RunStatus.FINISHED)
+
+    busy = trainer.start(config, NONE, runs)
+    wait_for(lambda: trainer.read(runs, busy).step >= 2 and len(kept_snapshots(runs / busy)) > 1)
+    live = wait_for(lambda: trainer.weights(busy))
+    model, (pool, test) = Predictor(live.weights, live.config, live.step).model, load_sample()
+    few = some_digits(test, 100)
+    jobs = {
+        "switch": lambda: one_switch(model, few, size=4, make_up="shuffled"),
+        "poison": lambda: poisoning(model, few, some_digits(pool, 500), "noise"),
+        "costs": lambda: two_by_two(model, few),
+        "warm up": lambda: warming_up(warm_up_config("lab_cnn", "mnist_sample", 0.1, 10), NONE),
+        "twins": lambda: twin_trainings(twin_configs("mnist_sample", "adam", 1e-3, 0.5, 5), NONE),
+        "gap": lambda: mode_gap(runs / busy, NONE),
+    }
+    for name, steps in jobs.items():
+        trainer.start_job(name, steps)
+    wait_for_status(trainer, runs, busy, RunStatus.FINISHED)
+    for name in jobs:
+        wait_for(lambda name=name: not trainer.job(name).status.is_active)
+        assert trainer.job(name).status == RunStatus.FINISHED, trainer.job(name).details
     assert same(weights_of(runs, quiet), weights_of(runs, busy))
 
 
