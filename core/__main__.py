@@ -12,8 +12,8 @@ from core.data import data_root, missing_files
 from core.errors import ConfigError, CoreError
 from core.events import RunStatus
 from core.presets import PRESETS, preset_named
-from core.run_reader import RunSnapshot
-from core.run_store import runs_root
+from core.run_reader import RunSnapshot, read_config
+from core.run_store import run_folder, runs_root
 from core.trainer import Trainer
 
 
@@ -22,7 +22,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m core", description="Train and check without a browser.")
     commands = parser.add_subparsers(dest="command", required=True)
     train = commands.add_parser("train", help="train one run; the dashboard shows it live")
-    train.add_argument("--preset", default="tutorial", help=f"one of {', '.join(PRESETS)}")
+    train.add_argument("--resume", metavar="ID", help="go on with a run that was stopped, failed or was killed, bit for bit")
+    train.add_argument("--preset", help=f"one of {', '.join(PRESETS)} (default: tutorial)")
     train.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="change a setting; may be repeated: "
                        + ", ".join(settings()))  # fmt: skip
     train.add_argument("--data", type=Path, help="data folder (default: DIGIT_LAB_DATA or data)")
@@ -62,12 +63,21 @@ def _check() -> int:
 
 
 def _train(given: argparse.Namespace) -> int:
-    config = config_from(given.preset, given.set)
     data, runs = given.data or data_root(), given.runs or runs_root()
+    if given.resume is not None:
+        if given.preset or given.set:
+            raise ConfigError({"--resume": "a run goes on with its own settings; leave out --preset and --set"})
+        config = read_config(run_folder(runs, given.resume))
+    else:
+        config = config_from(given.preset or "tutorial", given.set)
     if config.dataset == "mnist" and missing_files(data):
         _download(data, quiet=given.json)
     trainer = Trainer(shared=False)
-    run_id = trainer.start(config, data, runs)
+    if given.resume is not None:
+        run_id = given.resume
+        trainer.take_up(run_id, data, runs)
+    else:
+        run_id = trainer.start(config, data, runs)
     try:
         _follow(trainer, runs, run_id, given.json)
     except KeyboardInterrupt:

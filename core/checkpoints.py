@@ -13,7 +13,7 @@ from core.config import TrainConfig
 from core.errors import CheckpointError, ConfigError
 
 FORMAT = "digit-lab-checkpoint"
-VERSION = 1
+VERSION = 2
 MAX_BYTES = 512 * 2**20
 
 
@@ -40,7 +40,15 @@ def save_weights(
         "validation_accuracy": accuracy,
         "weights": {name: value.contiguous() for name, value in weights.items()},
     }
-    content["digest"] = _digest(content)
+    write_checkpoint(path, content, durable=durable)
+
+
+def write_checkpoint(path: Path, content: dict[str, Any], *, durable: bool = True) -> None:
+    """Write plain values and CPU tensors beside the file with a digest over them, and rename it over.
+
+    Raises CheckpointError when the disk does not take it; an earlier file is then whole.
+    """
+    content = {**content, "digest": _digest(content)}
     part = path.with_name(f"{path.name}.part")
     try:
         with part.open("wb") as target:
@@ -63,6 +71,18 @@ def load_weights(path: Path) -> dict[str, Any]:
     Raises:
         CheckpointError: missing, too large, damaged, altered, or not a checkpoint of ours; nothing in it is executed.
     """
+    return read_checkpoint(path, FORMAT, VERSION)
+
+
+def read_checkpoint(path: Path, expected: str, version: int) -> dict[str, Any]:
+    """Read what `write_checkpoint` wrote, checked, on the CPU; "config" becomes a TrainConfig.
+
+    Args:
+        expected, version: what "format" and "version" must be.
+
+    Raises:
+        CheckpointError: missing, too large, damaged, altered, or another kind of file; nothing in it is executed.
+    """
     try:
         size = path.stat().st_size
     except OSError as error:
@@ -73,10 +93,10 @@ def load_weights(path: Path) -> dict[str, Any]:
         content = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch raises at least five kinds for damaged files
         raise CheckpointError(f"{path.name} is damaged or no PyTorch checkpoint ({type(error).__name__}).") from error
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
+    if not isinstance(content, dict) or content.get("format") != expected:
         raise CheckpointError(f"{path.name} is not a checkpoint of this dashboard.")
-    if content.get("version") != VERSION:
-        raise CheckpointError(f"{path.name} has format version {content.get('version')!r}; this one reads {VERSION}.")
+    if content.get("version") != version:
+        raise CheckpointError(f"{path.name} has format version {content.get('version')!r}; this one reads {version}.")
     if content.pop("digest", None) != _digest(content):
         raise CheckpointError(f"{path.name} was altered or damaged: its digest does not fit its content.")
     try:
@@ -87,10 +107,23 @@ def load_weights(path: Path) -> dict[str, Any]:
 
 
 def _digest(content: dict[str, Any]) -> str:
-    """SHA-256 over every value: JSON for the plain ones; name, type, shape and bytes for tensors."""
-    plain = {key: value for key, value in content.items() if key != "weights"}
-    digest = hashlib.sha256(json.dumps(plain, sort_keys=True).encode())
-    for name, value in sorted(content["weights"].items()):
-        digest.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
-        digest.update(value.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+    """SHA-256 over every value, whatever is nested in what: plain ones as JSON; dtype, shape and bytes of tensors."""
+    digest = hashlib.sha256()
+    _take(digest, content)
     return digest.hexdigest()
+
+
+def _take(digest: Any, value: Any) -> None:
+    if isinstance(value, dict):
+        for key in sorted(value, key=str):
+            digest.update(f"{{{key!r}".encode())
+            _take(digest, value[key])
+    elif isinstance(value, list | tuple):
+        digest.update(f"[{len(value)}".encode())
+        for one in value:
+            _take(digest, one)
+    elif isinstance(value, Tensor):
+        digest.update(f"{value.dtype} {tuple(value.shape)}".encode())
+        digest.update(value.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+    else:
+        digest.update(json.dumps(value).encode())

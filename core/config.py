@@ -34,7 +34,7 @@ class Setting:
     empty: str | None = None
 
 
-GROUPS = ("Main", "Data", "Model", "Optimization", "Augmentation", "Evaluation", "Hardware")
+GROUPS = ("Main", "Data", "Model", "Optimization", "Augmentation", "Evaluation", "Saving", "Hardware")
 
 OPTIMIZERS = ("sgd", "sgd_momentum", "adam", "adamw", "rmsprop")
 SCHEDULES = ("constant", "step", "cosine", "one_cycle", "plateau")
@@ -147,6 +147,13 @@ class TrainConfig:
     early_stopping_patience: int | None = _setting(
         None, "Early stopping patience", "Stop when the validation loss has not improved for so many validations.",
         "Evaluation", low=1, high=1000, empty="off")  # fmt: skip
+
+    checkpoint_seconds: int = _setting(
+        30, "Seconds between checkpoints", "How often the whole training state is saved while it runs: a crash loses at most "
+        "so much training. A stop and the end save it anyway.", "Saving", low=1, high=86_400)  # fmt: skip
+    checkpoints_kept: int = _setting(
+        2, "Checkpoints kept", "Older ones are deleted, except those you saved by hand. Each takes about four times the size "
+        "of the weights: 1 to 8 MB.", "Saving", low=1, high=100)  # fmt: skip
 
     device: str = _setting(
         "auto", "Device", "auto: the GPU when one is usable, else the CPU. Or cpu, cuda, cuda:1, mps.", "Hardware")  # fmt: skip

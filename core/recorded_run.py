@@ -4,6 +4,7 @@ import contextlib
 from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
+from time import monotonic
 from types import TracebackType
 from typing import Self
 
@@ -17,8 +18,9 @@ from core.data import load_splits
 from core.errors import CoreError
 from core.events import Event, StepDone, Tested, Validated
 from core.hardware import environment, is_out_of_memory, keep_freed_memory, memory_words, numerics, release_device_memory
-from core.lesson import Lesson, LessonBatches, save_drawings
-from core.run_store import RunWriter
+from core.lesson import Lesson, LessonBatches, load_drawings, save_drawings
+from core.run_store import RunWriter, state_path
+from core.saved_state import SavedState, newest_state, restored, save_state, thin_out
 from core.snapshots import snapshot_path, snapshot_steps
 from core.train_loop import TrainState, copy_weights, new_state, restart_clock, take_pending, train
 
@@ -38,18 +40,21 @@ class RecordedRun:
     Args:
         config: checked settings. data_root: the data folder. writer: the run's folder.
         shared: the process serves pages too. lesson: weights to start from and drawings to learn.
+        goes_on: take the run up again where its newest whole state stands, instead of from the start.
     """
 
     def __init__(
-        self, config: TrainConfig, data_root: Path, writer: RunWriter, *, shared: bool, lesson: Lesson | None = None
-    ) -> None:
+        self, config: TrainConfig, data_root: Path, writer: RunWriter, *, shared: bool, lesson: Lesson | None = None,
+        goes_on: bool = False,
+    ) -> None:  # fmt: skip
         self._config, self._data_root, self._writer, self._shared = config, data_root, writer, shared
         self._lesson, self._snapshot_steps = lesson, snapshot_steps(config)
         self._state: TrainState | None = None
         self._batches: Batches | None = None
         self._validated: Validated | None = None
         self._device: torch.device | None = None
-        self._kept_step = -1
+        self._kept_step, self._saved_step, self._saved_at = -1, -1, monotonic()
+        self._goes_on = goes_on
 
     def __enter__(self) -> Self:
         return self
@@ -59,17 +64,18 @@ class RecordedRun:
         keep_freed_memory()
         self._writer.write_environment(environment())
         splits = load_splits(self._config, self._data_root)
-        state = self._state = new_state(self._config, shared=self._shared)
+        state = self._state = self._take_up() if self._goes_on else new_state(self._config, shared=self._shared)
         self._device = state.device
         with numerics(state.threads, deterministic=self._config.deterministic):
             self._batches = make_batches(self._config, splits.train, state.device)
-            if self._lesson is not None:
-                self._begin_lesson(self._lesson, state)
+            self._add_lesson(state)
             for event in train(state, self._batches, splits.validation, splits.test):
                 if not isinstance(event, StepDone):
                     self._record(event)
                 if state.step in self._snapshot_steps and state.step != self._kept_step:
                     self._keep_snapshot(state)
+                if monotonic() - self._saved_at >= self._config.checkpoint_seconds and state.step != self._saved_step:
+                    self.save_state()
                 yield event
 
     def weights(self) -> LiveWeights | None:
@@ -78,11 +84,32 @@ class RecordedRun:
             return None
         return LiveWeights(self._state.step, self._config, copy_weights(self._state.model))
 
-    def _begin_lesson(self, lesson: Lesson, state: TrainState) -> None:
+    def save_state(self, *, kept: bool = False) -> None:
+        """Write the whole state as it is between two events; `kept`: it is never thinned out. Raises CheckpointError."""
+        state = self._state
+        if state is None:
+            return
+        self.flush()
+        save_state(state_path(self._writer.folder, state.step, kept=kept), state)
+        thin_out(self._writer.folder, self._config.checkpoints_kept)
+        self._saved_step, self._saved_at = state.step, monotonic()
+
+    def _take_up(self) -> TrainState:
+        """The newest state that the recorded metrics reach up to; what was recorded after it is taken back."""
+        saved: SavedState = newest_state(self._writer.folder, self._writer.recorded_steps())
+        state = restored(saved)
+        self._writer.take_back(state.step, state.validated_step)
+        self._saved_step = state.step
+        return state
+
+    def _add_lesson(self, state: TrainState) -> None:
         assert self._batches is not None
-        state.model.load_state_dict(lesson.weights)
-        save_drawings(self._writer.folder, lesson.drawings)
-        self._batches = LessonBatches(self._batches, self._config, lesson.drawings, state.device)
+        if self._lesson is not None:
+            state.model.load_state_dict(self._lesson.weights)
+            save_drawings(self._writer.folder, self._lesson.drawings)
+        drawings = load_drawings(self._writer.folder)
+        if drawings is not None:
+            self._batches = LessonBatches(self._batches, self._config, drawings, state.device)
 
     def _keep_snapshot(self, state: TrainState) -> None:
         path = snapshot_path(self._writer.folder, state.step)
@@ -108,6 +135,9 @@ class RecordedRun:
                 step, validated = self._state.step, self._validated
                 accuracy = validated.evaluation.accuracy if validated and validated.step == step else None
                 save_weights(self._writer.folder / "last.pt", copy_weights(self._state.model), self._config, step, accuracy)
+                # An error may have left an update half made; the state saved before it is whole.
+                if error is None and step != self._saved_step:
+                    self.save_state()
         if self._batches is not None:
             self._batches.close()
         self._state = self._batches = None

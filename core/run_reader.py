@@ -81,6 +81,11 @@ class RunReader:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._config: TrainConfig | None = None
+        self._resumes = 0
+        self._forget()
+
+    def _forget(self) -> None:
+        """Read the folder from its beginning the next time."""
         self._steps, self._reports = StepHistory(), ReportHistory()
         self._started: RunStarted | None = None
         self._validations: list[Validated] = []
@@ -92,8 +97,11 @@ class RunReader:
     def read(self) -> RunSnapshot:
         """The run as it is now. Raises RunError when there is no such run or its settings cannot be read."""
         info = read_info(self.folder)
+        if info.resumes != self._resumes:  # what came after a saved state was taken back
+            self._resumes = info.resumes
+            self._forget()
         if self._config is None:
-            self._config = _read_config(self.folder)
+            self._config = read_config(self.folder)
         self._steps.append(self._read_rows("steps.bin", STEP_DTYPE))
         self._reports.append(self._read_rows("reports.bin", REPORT_DTYPE))
         for event in self._read_events():
@@ -159,7 +167,8 @@ class RunReader:
                 self._damage["events.jsonl"] = "events.jsonl holds lines that cannot be read; they are left out."
 
 
-def _read_config(folder: Path) -> TrainConfig:
+def read_config(folder: Path) -> TrainConfig:
+    """The settings of a run. Raises RunError."""
     try:
         return TrainConfig.from_json((folder / "config.json").read_text(encoding="utf-8"))
     except OSError as error:

@@ -8,6 +8,7 @@ runs/<id>/config.json        settings (TrainConfig.to_json)
           events.jsonl       started, validated, tested, stopped early: one JSON object a line
           best.pt, last.pt   weights (core.checkpoints)
           snapshots/         weights along the way (core.snapshots)
+          states/            whole training states to go on from (core.saved_state)
           drawings.npz       what a lesson taught besides its data set (core.lesson)
           lock               held by the process that trains, so that a killed run is not taken for a running one
 """
@@ -21,16 +22,28 @@ import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
+import numpy as np
 from filelock import FileLock, Timeout
 
 from core.config import TrainConfig
 from core.errors import RunError
-from core.events import Event, RunStarted, RunStatus, StepsEnded, StoppedEarly, Tested, Validated
+from core.events import (
+    REPORT_DTYPE,
+    STEP_DTYPE,
+    Event,
+    RunStarted,
+    RunStatus,
+    StepsEnded,
+    StoppedEarly,
+    Tested,
+    Validated,
+)
 from core.files import replace_text
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+_STATE = re.compile(r"step-(\d{8})(-kept)?\.pt")
 _STATUS_SECONDS = 1.0
 
 
@@ -59,6 +72,7 @@ class RunInfo:
         test_accuracy, best_accuracy: in [0, 1]; None until known.
         train_seconds: time in training steps, validations and pauses left out.
         parent, parent_step: the run and its step whose weights this one started from; None when it started anew.
+        resumes: how often it was taken up again; what was recorded after the state it went on from is taken back then.
     """
 
     run_id: str
@@ -78,33 +92,81 @@ class RunInfo:
     train_seconds: float = 0.0
     parent: str | None = None
     parent_step: int | None = None
+    resumes: int = 0
 
 
 class RunWriter:
-    """The one writer of a run's folder. Holds its lock until `close`."""
+    """The one writer of a run's folder. Holds its lock until `close`. Made by `create` or `reopen`."""
 
-    def __init__(self, root: Path, config: TrainConfig, preset: str | None = None) -> None:
-        """Make the folder. Raises RunError when it cannot be written."""
+    def __init__(self, folder: Path, info: RunInfo, lock: FileLock) -> None:
+        self.run_id, self.folder, self.info, self._lock = folder.name, folder, info, lock
+        self._streams = {
+            name: open(folder / name, "ab", buffering=0)  # noqa: SIM115 - open as long as the run
+            for name in ("steps.bin", "reports.bin", "events.jsonl")
+        }
+        self._written_at = 0.0
+        self.set_status(RunStatus.QUEUED)
+
+    @classmethod
+    def create(cls, root: Path, config: TrainConfig, preset: str | None = None) -> Self:
+        """Make a folder for a new run. Raises RunError when it cannot be written."""
         created = time.time()
         stamp = time.strftime("%Y%m%d-%H%M%S", time.localtime(created))
-        self.run_id = f"{stamp}-{secrets.token_hex(2)}"
-        self.folder = root / self.run_id
+        folder = root / f"{stamp}-{secrets.token_hex(2)}"
         try:
-            self.folder.mkdir(parents=True)
-            self._lock = FileLock(self.folder / "lock", thread_local=False)
-            self._lock.acquire(timeout=5)
-            replace_text(self.folder / "config.json", config.to_json())
-            self._streams = {
-                name: open(self.folder / name, "ab", buffering=0)  # noqa: SIM115 - open as long as the run
-                for name in ("steps.bin", "reports.bin", "events.jsonl")
-            }
+            folder.mkdir(parents=True)
+            lock = FileLock(folder / "lock", thread_local=False)
+            lock.acquire(timeout=5)
+            replace_text(folder / "config.json", config.to_json())
+            info = RunInfo(folder.name, RunStatus.QUEUED, config.model, config.dataset, preset, created_at=created,
+                           total_steps=config.total_steps())  # fmt: skip
+            return cls(folder, info, lock)
         except OSError as error:
             raise RunError(f"A run cannot be saved in {root}: {error.strerror or error}. Choose a writable folder with "
                            "DIGIT_LAB_RUNS, or make room on the disk.") from error  # fmt: skip
-        self.info = RunInfo(self.run_id, RunStatus.QUEUED, config.model, config.dataset, preset, created_at=created,
-                            total_steps=config.total_steps())  # fmt: skip
-        self._written_at = 0.0
-        self.set_status(RunStatus.QUEUED)
+
+    @classmethod
+    def reopen(cls, folder: Path) -> Self:
+        """Take up the folder of a run that has ended. Raises RunError: it is trained elsewhere, or cannot be written."""
+        lock = FileLock(folder / "lock", thread_local=False)
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            raise RunError(f"Run {folder.name} is being trained already, by this server or another process.") from None
+        except OSError as error:
+            raise RunError(f"Run {folder.name} cannot be written: {error.strerror or error}.") from error
+        try:
+            info = _read_status(folder)
+            return cls(folder, replace(info, updated_at=time.time()), lock)
+        except OSError as error:
+            lock.release()
+            raise RunError(f"Run {folder.name} cannot be written: {error.strerror or error}.") from error
+        except RunError:
+            lock.release()
+            raise
+
+    def recorded_steps(self) -> int:
+        """How many steps the metrics of this run hold, whole rows only."""
+        return (self.folder / "steps.bin").stat().st_size // STEP_DTYPE.itemsize
+
+    def take_back(self, step: int, validated_step: int) -> None:
+        """Drop what was recorded after `step`, and scores after `validated_step`: a run goes on from there.
+
+        A crash in between leaves a folder from which this can be done again. Raises RunError.
+        """
+        try:
+            os.truncate(self.folder / "steps.bin", step * STEP_DTYPE.itemsize)
+            reports = np.fromfile(self.folder / "reports.bin", REPORT_DTYPE)
+            os.truncate(self.folder / "reports.bin", int((reports["step"] <= step).sum()) * REPORT_DTYPE.itemsize)
+            lines = (self.folder / "events.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
+            self._streams.pop("events.jsonl").close()
+            replace_text(self.folder / "events.jsonl", "".join(line for line in lines if _is_kept(line, validated_step)))
+            self._streams["events.jsonl"] = open(self.folder / "events.jsonl", "ab", buffering=0)  # noqa: SIM115
+        except OSError as error:
+            raise RunError(f"Run {self.run_id} cannot go on: {error.strerror or error}.") from error
+        # Viewers read the folder anew when this number changes.
+        self.update(resumes=self.info.resumes + 1, step=step, test_accuracy=None)
+        self._write_info()
 
     def set_status(self, status: RunStatus, reason: str = "", details: str = "", failure: str = "") -> None:
         """Write a new state at once."""
@@ -162,6 +224,15 @@ class RunWriter:
             raise RunError(f"status.json of run {self.run_id} cannot be written: {error.strerror or error}.") from error
 
 
+def _is_kept(line: str, validated_step: int) -> bool:
+    """Whether an event still holds for a run that goes on after a validation at `validated_step`."""
+    try:
+        event = json.loads(line)
+        return event["kind"] == "started" or (event["kind"] == "validated" and event["step"] <= validated_step)
+    except (ValueError, KeyError, TypeError):
+        return False
+
+
 _EVENT_NAMES: dict[type, str] = {
     RunStarted: "started",
     Validated: "validated",
@@ -210,6 +281,30 @@ def _run_names(root: Path) -> list[str]:
         return [entry.name for entry in os.scandir(root) if _ID.fullmatch(entry.name) and entry.is_dir()]
     except OSError:
         return []
+
+
+def state_path(folder: Path, step: int, *, kept: bool = False) -> Path:
+    """Where the training state of a step lies (core.saved_state); `kept`: a person asked for it, so it is never thinned out."""
+    return folder / "states" / f"step-{step:08d}{'-kept' if kept else ''}.pt"
+
+
+def saved_states(folder: Path) -> dict[int, Path]:
+    """Step -> file of the training states that a run can go on from, by step; looks at names only."""
+    try:
+        found = {int(match[1]): path for path in (folder / "states").iterdir() if (match := _STATE.fullmatch(path.name))}
+    except OSError:
+        return {}
+    return dict(sorted(found.items()))
+
+
+def disk_bytes(folder: Path) -> dict[str, int]:
+    """What a run takes on the disk, in bytes: "states", "snapshots", and the "rest" (metrics, best and last weights)."""
+    found = {"states": 0, "snapshots": 0, "rest": 0}
+    for part in found:
+        with suppress(OSError):
+            entries = os.scandir(folder if part == "rest" else folder / part)
+            found[part] = sum(entry.stat().st_size for entry in entries if entry.is_file())
+    return found
 
 
 def newest_run_id(root: Path) -> str | None:

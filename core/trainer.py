@@ -21,8 +21,8 @@ from core.config import TrainConfig
 from core.errors import CoreError, RunError
 from core.events import Progress, RunStarted, RunStatus
 from core.presets import preset_of
-from core.run_reader import RunReader, RunSnapshot
-from core.run_store import RunInfo, RunWriter, run_folder
+from core.run_reader import RunReader, RunSnapshot, read_config
+from core.run_store import RunInfo, RunWriter, read_info, run_folder, saved_states
 
 if TYPE_CHECKING:
     from core.lesson import Lesson
@@ -68,6 +68,8 @@ class _Run:
     lesson: "Lesson | None" = None
     weights: "LiveWeights | None" = None
     weights_wanted: threading.Event = field(default_factory=threading.Event)
+    save_wanted: threading.Event = field(default_factory=threading.Event)
+    goes_on: bool = False
 
 
 @dataclass(frozen=True)
@@ -110,23 +112,55 @@ class Trainer:
         """
         config.validate()
         with self._wake:
-            if self._closing:
-                raise RunError("The server is shutting down; nothing new is started.")
             for run_id, run in self._runs.items():
                 if token is not None and (run.token, run.config) == (token, config) and monotonic() < run.double_click_until:
                     return run_id
-            if len(self._runs) > MAX_QUEUE:
-                raise RunError(f"{MAX_QUEUE} runs wait already. Stop some, or wait until one has ended.")
-            writer = RunWriter(runs_root, config, preset_of(config))
+            self._check_room()
+            writer = RunWriter.create(runs_root, config, preset_of(config))
             if lesson is not None:
                 writer.update(parent=lesson.parent, parent_step=lesson.parent_step)
-            run = _Run(writer, config, data_root, token, monotonic() + _DOUBLE_CLICK_SECONDS, lesson=lesson)
-            self._runs[writer.run_id] = run
-            if self._thread is None or not self._thread.is_alive():
-                self._thread = threading.Thread(target=self._work, name="trainer", daemon=True)
-                self._thread.start()
-            self._wake.notify_all()
+            self._queue(_Run(writer, config, data_root, token, monotonic() + _DOUBLE_CLICK_SECONDS, lesson=lesson))
             return writer.run_id
+
+    def take_up(self, run_id: str, data_root: Path, runs_root: Path) -> None:
+        """Put a run that has ended before its last step in line again: it goes on from its newest whole state, bit for bit.
+
+        Raises:
+            RunError: there is no such run or no saved state, it has reached its end, it is being trained already, the queue
+                is full, or the folder cannot be written.
+        """
+        folder = run_folder(runs_root, run_id)
+        with self._wake:
+            if run_id in self._runs:
+                return  # a double click
+            self._check_room()
+            info = read_info(folder)
+            if info.status == RunStatus.FINISHED:
+                raise RunError(f"Run {run_id} has reached its end; there is nothing left to resume.")
+            if not saved_states(folder):
+                raise RunError(f"Run {run_id} keeps no saved state to go on from: it ended before the first one.")
+            config = read_config(folder)
+            self._readers.pop(folder.absolute(), None)
+            writer = RunWriter.reopen(folder)
+            self._queue(_Run(writer, config, data_root, None, monotonic(), goes_on=True))
+
+    def _check_room(self) -> None:
+        if self._closing:
+            raise RunError("The server is shutting down; nothing new is started.")
+        if len(self._runs) > MAX_QUEUE:
+            raise RunError(f"{MAX_QUEUE} runs wait already. Stop some, or wait until one has ended.")
+
+    def _queue(self, run: _Run) -> None:
+        self._runs[run.writer.run_id] = run
+        if self._thread is None or not self._thread.is_alive():
+            self._thread = threading.Thread(target=self._work, name="trainer", daemon=True)
+            self._thread.start()
+        self._wake.notify_all()
+
+    def save_now(self, run_id: str) -> None:
+        """Save the whole state of a run that trains here after its current step, and keep it. Nothing for others."""
+        if run := self._active(run_id):
+            run.save_wanted.set()
 
     def pause(self, run_id: str) -> None:
         """Stand still after the current step. Does nothing for a run that is not active here."""
@@ -281,7 +315,9 @@ class Trainer:
             self._set(run, RunStatus.PREPARING)
             from core.recorded_run import RecordedRun  # torch comes with it: not before the first run
 
-            recorded = RecordedRun(run.config, run.data_root, run.writer, shared=self._shared, lesson=run.lesson)
+            recorded = RecordedRun(
+                run.config, run.data_root, run.writer, shared=self._shared, lesson=run.lesson, goes_on=run.goes_on
+            )
             with recorded, closing(recorded.events()) as events:
                 for event in events:
                     if isinstance(event, RunStarted):
@@ -289,6 +325,9 @@ class Trainer:
                     if run.weights_wanted.is_set() or run.pause.is_set():
                         run.weights_wanted.clear()
                         run.weights = recorded.weights()
+                    if run.save_wanted.is_set():
+                        run.save_wanted.clear()
+                        recorded.save_state(kept=True)
                     if run.pause.is_set() and not run.stop.is_set():
                         self._stand_still(run, recorded)
                     if run.stop.is_set():

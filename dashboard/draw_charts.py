@@ -29,6 +29,8 @@ def probability_figure(in_eval: Prediction, in_train: Sequence[Prediction] = ())
         passes = 100 * np.stack([one.probabilities for one in in_train]).astype(np.float64)
         mean = passes.mean(0)
         bars = _bars("train mode", mean / 100, theme.TRAIN_MODE, pattern="/")
+        # Two equal labels would stand on top of each other on a narrow screen.
+        bars["text"] = [label if label != beside else "" for label, beside in zip(bars["text"], traces[0]["text"], strict=True)]
         if len(passes) > 1:
             above, below = passes.max(0) - mean, mean - passes.min(0)
             bars["error_y"] = {"type": "data", "array": above.round(3).tolist(), "arrayminus": below.round(3).tolist(),

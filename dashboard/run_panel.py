@@ -1,13 +1,14 @@
 """One run, live: what it does, its charts, what it got wrong, and what to do next."""
 
 import math
+from pathlib import Path
 
 import numpy as np
 import streamlit as st
 
 from core.events import Mistake, RunStatus
 from core.run_reader import RunSnapshot
-from core.run_store import RunInfo, runs_root
+from core.run_store import RunInfo, disk_bytes, run_folder, runs_root, saved_states
 from core.trainer import get_trainer
 from dashboard import charts, pictures, session, theme
 from dashboard.live_chart import live_charts, plot
@@ -85,6 +86,9 @@ def _controls(snapshot: RunSnapshot) -> None:
                   disabled=not here or stopping or status not in (RunStatus.RUNNING, RunStatus.PAUSED))  # fmt: skip
         st.button("Stopping …" if stopping else "Stop", icon=":material/stop:", key="stop", on_click=trainer.stop,
                   args=(run_id,), disabled=not here or stopping)  # fmt: skip
+        st.button("Save", icon=":material/save:", key="save_now", on_click=trainer.save_now, args=(run_id,),
+                  help="Keep the whole training state as it is now: weights, optimizer, schedule, place in the epoch. It is "
+                  "never deleted by itself.", disabled=not here or stopping or status == RunStatus.QUEUED)  # fmt: skip
 
 
 def _foreign_note(snapshot: RunSnapshot) -> None:
@@ -116,6 +120,20 @@ def _ending(snapshot: RunSnapshot) -> None:
     elif info.status == RunStatus.STOPPED:
         saved = "; the last weights are saved in the run's folder" if snapshot.step else " and nothing was trained"
         st.info(f"Stopped by hand. The test digits were not scored{saved}.")
+    if info.status in (RunStatus.STOPPED, RunStatus.INTERRUPTED, RunStatus.FAILED):
+        _resume(info)
+
+
+def _resume(info: RunInfo) -> None:
+    """The way on for a run that has ended early."""
+    steps = list(saved_states(run_folder(runs_root(), info.run_id)))
+    if not steps:
+        return
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.button("Resume", icon=":material/resume:", key="take_up", on_click=session.resume_run, args=(info.run_id,))
+        lost = f"; the {info.step - steps[-1]:,} steps after it are trained again" if info.step > steps[-1] else ""
+        st.caption(f"Goes on from the state saved after step {steps[-1]:,}, bit for bit as if it had never stopped{lost}.",
+                   width="content")  # fmt: skip
 
 
 def _first_loss(snapshot: RunSnapshot) -> None:
@@ -190,6 +208,16 @@ def _downloads(snapshot: RunSnapshot) -> None:
                            on_click="ignore")  # fmt: skip
         st.download_button("Charts (HTML)", lambda: charts.standalone_html(snapshot, view), f"{run_id}-charts.html",
                            "text/html", on_click="ignore", disabled=not len(snapshot.steps))  # fmt: skip
+
+    st.caption(disk_words(run_folder(runs_root(), run_id)))
+
+
+def disk_words(folder: Path) -> str:
+    """What a run keeps on the disk, and what for."""
+    sizes, states = disk_bytes(folder), len(saved_states(folder))
+    return (f"On disk: {sum(sizes.values()) / 2**20:.1f} MiB. {states} checkpoint{'s' if states != 1 else ''} to resume from "
+            f"({sizes['states'] / 2**20:.1f} MiB), snapshots of the weights along the way ({sizes['snapshots'] / 2**20:.1f} "
+            f"MiB), metrics and best and last weights ({sizes['rest'] / 2**20:.1f} MiB).")  # fmt: skip
 
 
 def metrics_csv(snapshot: RunSnapshot) -> bytes:

@@ -124,8 +124,19 @@ def _start(config: TrainConfig) -> None:
     show_run(run_id)
 
 
+def resume_run(run_id: str) -> None:
+    """Go on with a run that has ended early, and show it. Problems are kept for the page."""
+    try:
+        get_trainer().take_up(run_id, data_root(), runs_root())
+    except CoreError as error:
+        st.session_state.start_problem = str(error)
+        return
+    st.session_state.start_problem = ""
+    show_run(run_id)
+
+
 def start_problem() -> str:
-    """Why the last Start did not start; "" when it did."""
+    """Why the last Start or Resume did not start; "" when it did."""
     return st.session_state.get("start_problem", "")
 
 

@@ -8,7 +8,7 @@ from core.errors import RunError
 from core.events import RunStatus
 from core.presets import PRESETS, preset_of
 from core.run_reader import RunSnapshot
-from core.run_store import list_runs, newest_run_id, runs_root
+from core.run_store import RunInfo, list_runs, newest_run_id, run_folder, runs_root, saved_states
 from core.trainer import get_trainer
 from dashboard import session, theme
 from dashboard.run_panel import CHART_KEY, empty_panel, run_label, run_panel
@@ -164,6 +164,22 @@ def _run_list() -> None:
     key, index = f"run_choice_{shown}", list(labels).index(shown) if shown in labels else None
     st.selectbox("Run shown", list(labels), index, format_func=lambda run_id: labels[run_id], key=key, width=420,
                  on_change=session.choose_shown_run, args=(key,))  # fmt: skip
+    _unfinished([info for info in runs if info.run_id != shown])
+
+
+def _unfinished(runs: list[RunInfo]) -> None:
+    """Runs whose process died, after a crash of the server, say."""
+    found = [
+        info for info in runs if info.status == RunStatus.INTERRUPTED and saved_states(run_folder(runs_root(), info.run_id))
+    ]
+    if not found:
+        return
+    with st.container(horizontal=True, vertical_alignment="center"):
+        more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+        st.caption(f":material/power_off: Interrupted: run {found[0].run_id} at step {found[0].step:,} of "
+                   f"{found[0].total_steps:,}{more}.", width="content")  # fmt: skip
+        st.button("Resume it", icon=":material/resume:", key="take_up_other", type="tertiary", on_click=session.resume_run,
+                  args=(found[0].run_id,))  # fmt: skip
 
 
 page()

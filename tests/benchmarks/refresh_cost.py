@@ -39,7 +39,7 @@ def write_steps(writer: RunWriter, first: int, count: int) -> None:
 def measure(size: int, rounds: int) -> tuple[float, int, int, float]:
     """(milliseconds, bytes of the new points, bytes of a first look, seconds to open) at so many steps."""
     with tempfile.TemporaryDirectory() as folder:
-        writer = RunWriter(Path(folder), TrainConfig(epochs=1000, batch_size=10))
+        writer = RunWriter.create(Path(folder), TrainConfig(epochs=1000, batch_size=10))
         write_steps(writer, 1, size)
         began = time.perf_counter()
         reader = RunReader(writer.folder)

@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from core.__main__ import main
 from core.checkpoints import load_weights
 from core.events import RunStatus
 from core.run_reader import RunReader
-from core.run_store import list_runs
+from core.run_store import list_runs, read_info, saved_states
+from core.saved_state import newest_state, restored, same_bits
 from tests.conftest import wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -54,6 +56,56 @@ def test_kill_dash_nine_loses_at_most_a_second_and_no_checkpoint(runs, trial):
     assert after.steps.column("step").tolist() == list(range(1, after.step + 1))
     assert killed_at - (runs / run.run_id / "steps.bin").stat().st_mtime < 1
     assert load_weights(runs / run.run_id / "best.pt")["step"] in [one.step for one in after.validations]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
+def test_a_killed_run_is_resumed_from_the_command_line_bit_for_bit(runs):
+    """Killed twice, at random moments; the last part and a run that was never killed end with the same bits."""
+    settings = {"dataset": "mnist_sample", "model": "lab_cnn", "dropout": 0.3, "epochs": 8, "train_size": 1280, "threads": 1,
+                "validation_size": 100, "checkpoint_seconds": 1}  # fmt: skip
+    changes = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
+
+    errors = (runs.parent / "errors.txt").open("wb")
+
+    def process(*words):
+        command = [sys.executable, "-m", "core", "train", *words, "--runs", str(runs), "--json"]
+        return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=errors)
+
+    words, moments = changes, random.Random(5)
+    for resumes in range(2):
+        killed = process(*words)
+        run = wait_for(lambda: next((one for one in list_runs(runs) if one.status == RunStatus.RUNNING), None))
+        folder = runs / run.run_id
+        wait_for(lambda folder=folder, resumes=resumes: read_info(folder).resumes == resumes)
+        last_step = max(saved_states(folder), default=0)
+        wait_for(lambda folder=folder, last_step=last_step: max(saved_states(folder), default=0) > last_step)
+        time.sleep(moments.uniform(0, 0.8))
+        killed.kill()
+        killed.wait()
+        assert RunReader(folder).read().info.status == RunStatus.INTERRUPTED
+        words = ("--resume", run.run_id)
+    last = process(*words)
+    assert last.wait(120) == 0
+    whole = process(*changes)
+    assert whole.wait(120) == 0
+    errors.close()
+    assert (runs.parent / "errors.txt").read_text() == ""
+    resumed, other = (RunReader(runs / one.run_id).read() for one in sorted(list_runs(runs), key=lambda one: one.created_at))
+    assert resumed.info.resumes == 2
+    assert resumed.damage == ()
+    for name in ("step", "loss", "learning_rate", "gradient_norm", "correct"):
+        assert resumed.steps.column(name).tolist() == other.steps.column(name).tolist()
+    assert resumed.info.test_accuracy == other.info.test_accuracy
+    states = [restored(newest_state(runs / one.info.run_id)) for one in (resumed, other)]
+    assert same_bits(*states) == ""
+
+
+def test_resume_has_its_own_settings(runs, capsys):
+    assert main(["train", "--resume", "20260101-000000-abcd", "--set", "epochs=3", "--runs", str(runs)]) == 2
+    assert "own settings" in capsys.readouterr().err
+    assert main(["train", "--resume", "20260101-000000-abcd", "--runs", str(runs)]) == 1
+    assert "20260101-000000-abcd" in capsys.readouterr().err
+    assert main(["train", "--resume", "../../etc", "--runs", str(runs)]) == 1
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs SIGINT")

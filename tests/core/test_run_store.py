@@ -38,7 +38,7 @@ def steps(first: int, count: int) -> StepsEnded:
 
 @pytest.fixture
 def writer(runs):
-    made = RunWriter(runs, SAMPLE, "tutorial")
+    made = RunWriter.create(runs, SAMPLE, "tutorial")
     yield made
     made.close()
 
@@ -79,7 +79,7 @@ def test_reading_goes_on_where_it_stopped(writer):
 @given(cut=st.integers(0, 3 * STEP_DTYPE.itemsize), text_cut=st.integers(0, 400))
 def test_a_torn_end_is_left_out_until_it_is_whole(tmp_path_factory, cut, text_cut):
     runs = tmp_path_factory.mktemp("runs")
-    writer = RunWriter(runs, SAMPLE)
+    writer = RunWriter.create(runs, SAMPLE)
     writer.append(steps(1, 3))
     for event in EVENTS:
         writer.append(event)
@@ -116,7 +116,7 @@ def test_damage_is_named_and_the_rest_is_read(writer, name, damage):
 
 
 def test_a_run_that_nobody_holds_is_interrupted(runs):
-    writer = RunWriter(runs, SAMPLE)
+    writer = RunWriter.create(runs, SAMPLE)
     writer.set_status(RunStatus.RUNNING)
     assert is_held(writer.folder)
     assert read_info(writer.folder).status == RunStatus.RUNNING
@@ -124,7 +124,7 @@ def test_a_run_that_nobody_holds_is_interrupted(runs):
     info = read_info(writer.folder)
     assert info.status == RunStatus.INTERRUPTED
     assert "killed" in info.reason
-    writer2 = RunWriter(runs, SAMPLE)
+    writer2 = RunWriter.create(runs, SAMPLE)
     writer2.set_status(RunStatus.STOPPED)
     writer2.close()
     assert read_info(writer2.folder).status == RunStatus.STOPPED
@@ -133,7 +133,7 @@ def test_a_run_that_nobody_holds_is_interrupted(runs):
 def test_runs_are_listed_newest_first_and_strangers_passed_over(runs):
     made = []
     for number in range(3):
-        writer = RunWriter(runs, dataclasses.replace(SAMPLE, seed=number))
+        writer = RunWriter.create(runs, dataclasses.replace(SAMPLE, seed=number))
         writer.set_status(RunStatus.FINISHED)
         writer.close()
         made.append(writer.run_id)
@@ -171,4 +171,4 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path):
     blocked = tmp_path / "file"
     blocked.write_text("x")
     with pytest.raises(RunError, match="DIGIT_LAB_RUNS"):
-        RunWriter(blocked / "runs", SAMPLE)
+        RunWriter.create(blocked / "runs", SAMPLE)

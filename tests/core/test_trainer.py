@@ -17,7 +17,9 @@ from core.mode_gap import mode_gap
 from core.mode_scores import one_switch
 from core.modes import answer_in_train_mode, some_digits
 from core.predictor import Predictor
-from core.run_store import RunWriter
+from core.run_reader import RunReader
+from core.run_store import RunWriter, saved_states
+from core.saved_state import load_state, newest_state, restored, same_bits
 from core.snapshots import kept_snapshots
 from core.trainer import Trainer, get_trainer
 from core.twin_trainings import twin_configs, twin_trainings, warm_up_config, warming_up
@@ -84,7 +86,7 @@ def test_pausing_looking_and_drawing_change_no_bit(trainer, runs):
 
 def test_experiments_beside_a_run_change_no_bit(trainer, runs):
     """Invariant 1: the train/eval experiments, as jobs on the run's live weights, with trainings of their own."""
-    config = dataclasses.replace(SAMPLE, model="lab_cnn", dropout=0.5, augment_shift=1, epochs=30)
+    config = dataclasses.replace(SAMPLE, model="lab_cnn", dropout=0.5, augment_shift=1, epochs=12)
     quiet = trainer.start(config, NONE, runs)
     wait_for_status(trainer, runs, quiet, RunStatus.FINISHED)
 
@@ -345,6 +347,96 @@ def test_live_weights_are_those_of_a_step_and_follow_the_run(trainer, runs):
     wait_for_status(trainer, runs, run_id, RunStatus.STOPPED)
     assert same(paused.weights, weights_of(runs, run_id))
     assert trainer.weights(run_id) is None
+
+
+def columns(runs, run_id):
+    """Everything recorded about the steps of a run but the time."""
+    steps = RunReader(runs / run_id).read().steps
+    return {
+        name: steps.column(name).tolist() for name in ("step", "loss", "learning_rate", "gradient_norm", "correct", "images")
+    }
+
+
+def validations(runs, run_id):
+    return [(one.step, one.evaluation.loss, one.best) for one in RunReader(runs / run_id).read().validations]
+
+
+def test_a_stopped_run_is_taken_up_and_ends_as_if_it_had_never_stopped(runs):
+    """Invariant 3 through the thread, by trainers that know nothing of each other, stopped three times."""
+    config = dataclasses.replace(SAMPLE, model="lab_cnn", dropout=0.4, augment_shift=1, schedule="one_cycle", epochs=3)
+    first = Trainer()
+    whole = first.start(config, NONE, runs)
+    wait_for_status(first, runs, whole, RunStatus.FINISHED)
+    parts = first.start(config, NONE, runs)
+    viewer = RunReader(runs / parts)
+    for step in (2, 9, 17):
+        wait_for(lambda step=step, first=first: viewer.read().step >= step or parts not in first.active())
+        first.stop(parts)
+        assert first.wait_until_idle(30)
+        first.shutdown()
+        stopped = viewer.read()
+        assert stopped.info.status == RunStatus.STOPPED, stopped.info.details
+        first = Trainer(shared=False)
+        first.take_up(parts, NONE, runs)
+        first.take_up(parts, NONE, runs)  # a double click
+    wait_for_status(first, runs, parts, RunStatus.FINISHED)
+    assert first.wait_until_idle(30)
+    assert columns(runs, parts) == columns(runs, whole)
+    assert validations(runs, parts) == validations(runs, whole)
+    assert same(weights_of(runs, whole), weights_of(runs, parts))
+    assert same(weights_of(runs, whole, "best.pt"), weights_of(runs, parts, "best.pt"))
+    assert same_bits(restored(newest_state(runs / whole)), restored(newest_state(runs / parts))) == ""
+    seen = viewer.read()  # a viewer that was there all the time
+    assert (seen.info.resumes, seen.damage) == (3, ())
+    assert seen.steps.column("loss").tolist() == columns(runs, whole)["loss"]
+    info, other = first.read(runs, parts).info, first.read(runs, whole).info
+    assert (info.test_accuracy, info.best_accuracy) == (other.test_accuracy, other.best_accuracy)
+    with pytest.raises(RunError, match="has reached its end"):
+        first.take_up(parts, NONE, runs)
+    first.shutdown()
+
+
+def test_a_run_saved_by_hand_keeps_that_state_and_others_are_thinned_out(trainer, runs):
+    config = dataclasses.replace(LONG, checkpoint_seconds=1, checkpoints_kept=1)
+    run_id = trainer.start(config, NONE, runs)
+    wait_for(lambda: trainer.read(runs, run_id).step > 3)
+    trainer.save_now(run_id)
+    (kept,) = wait_for(lambda: list((runs / run_id / "states").glob("*-kept.pt")))
+    wait_for(lambda: max(saved_states(runs / run_id)) > load_state(kept).step)
+    trainer.stop(run_id)
+    assert trainer.wait_until_idle(30)
+    found = saved_states(runs / run_id)
+    assert len(found) == 2
+    assert kept in found.values()
+    assert max(found) == trainer.read(runs, run_id).step
+
+
+def test_what_cannot_be_taken_up_is_refused_in_words(trainer, runs):
+    run_id = trainer.start(LONG, NONE, runs)
+    with pytest.raises(RunError, match="There is no run"):
+        trainer.take_up("nobody", NONE, runs)
+    other = Trainer()
+    wait_for(lambda: trainer.read(runs, run_id).step > 3)
+    trainer.save_now(run_id)
+    wait_for(lambda: saved_states(runs / run_id))
+    with pytest.raises(RunError, match="is being trained already"):
+        other.take_up(run_id, NONE, runs)
+    trainer.stop(run_id)
+    assert trainer.wait_until_idle(30)
+    for path in saved_states(runs / run_id).values():
+        path.write_bytes(b"noise")
+    before = columns(runs, run_id)
+    other.take_up(run_id, NONE, runs)
+    assert other.wait_until_idle(30)
+    ended = other.read(runs, run_id)
+    assert ended.info.status == RunStatus.FAILED
+    assert "keeps no state to go on from" in ended.info.reason
+    assert columns(runs, run_id) == before  # nothing was lost by trying
+    for path in (runs / run_id / "states").iterdir():
+        path.unlink()
+    with pytest.raises(RunError, match="keeps no saved state"):
+        other.take_up(run_id, NONE, runs)
+    other.shutdown()
 
 
 def test_ended_jobs_are_forgotten_in_the_end_and_running_ones_are_not(trainer):

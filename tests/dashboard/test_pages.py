@@ -1,11 +1,13 @@
 """The pages under AppTest: no browser, the real core behind them."""
 
+import dataclasses
+
 import pytest
 
 import core.trainer
 from core.events import RunStatus
 from core.run_store import list_runs
-from tests.conftest import wait_for
+from tests.conftest import SAMPLE, wait_for, wait_for_status
 from tests.dashboard.conftest import button, texts
 
 
@@ -130,3 +132,61 @@ def test_the_environment_page_ends_in_a_text_to_copy(app):
     app.run()
     assert not app.exception
     assert any("Matrix product on cpu" in one.value for one in app.code)
+
+
+def ended_run(runs, status=RunStatus.STOPPED):
+    """A run that trained some steps here and ended early."""
+    trainer = core.trainer.get_trainer()
+    run_id = trainer.start(dataclasses.replace(SAMPLE, epochs=10), runs, runs)
+    wait_for(lambda: trainer.read(runs, run_id).step > 4)
+    trainer.stop(run_id)
+    assert trainer.wait_until_idle(30)
+    if status == RunStatus.INTERRUPTED:  # what a killed process leaves behind
+        path = runs / run_id / "status.json"
+        path.write_text(path.read_text().replace('"stopped"', '"running"'))
+    return run_id
+
+
+@pytest.mark.parametrize("status", [RunStatus.STOPPED, RunStatus.INTERRUPTED])
+def test_a_run_that_ended_early_is_resumed_from_its_panel(app, tmp_path, status):
+    runs = tmp_path / "runs"
+    run_id = ended_run(runs, status)
+    app.query_params["run"] = run_id
+    app.run()
+    assert not app.exception
+    assert "bit for bit as if it had never stopped" in texts(app)
+    assert "1 checkpoint to resume from" in texts(app)
+    button(app, "Resume").click().run()
+    assert not app.exception
+    snapshot = wait_for_status(core.trainer.get_trainer(), runs, run_id, RunStatus.FINISHED)
+    assert snapshot.info.resumes == 1
+    assert snapshot.step == snapshot.total_steps
+
+
+def test_the_page_finds_a_run_that_a_crash_left_unfinished(app, tmp_path):
+    runs = tmp_path / "runs"
+    run_id = ended_run(runs, RunStatus.INTERRUPTED)
+    other = ended_run(runs)
+    app.query_params["run"] = other
+    app.run()
+    assert f"Interrupted: run {run_id}" in texts(app)
+    button(app, "Resume it").click().run()
+    assert not app.exception
+    assert app.session_state["shown_run"] == run_id
+    wait_for_status(core.trainer.get_trainer(), runs, run_id, RunStatus.FINISHED)
+    app.run()
+    assert "Interrupted: run" not in texts(app)
+
+
+def test_a_run_without_a_state_offers_no_resume_and_a_deleted_one_says_so(app, tmp_path):
+    runs = tmp_path / "runs"
+    run_id = ended_run(runs)
+    app.query_params["run"] = run_id
+    app.run()
+    for path in (runs / run_id / "states").iterdir():
+        path.unlink()
+    button(app, "Resume").click().run()
+    assert not app.exception
+    assert "keeps no saved state to go on from" in texts(app).replace("\\", "")
+    app.run()
+    assert not any(one.label == "Resume" and not one.disabled for one in app.button)

@@ -1,0 +1,162 @@
+"""Invariant 3: stop at any point, restart, resume: bit-identical to the uninterrupted run."""
+
+import dataclasses
+import random
+
+import numpy as np
+import pytest
+import torch
+
+from core import events as events_of
+from core.batches import make_batches
+from core.data import load_splits
+from core.errors import CheckpointError
+from core.events import StepDone, StepsEnded, StoppedEarly, Validated
+from core.run_store import saved_states, state_path
+from core.saved_state import (
+    flat,
+    load_state,
+    newest_state,
+    restored,
+    same_bits,
+    save_state,
+    thin_out,
+)
+from core.train_loop import new_state, take_pending, train
+from tests.conftest import SAMPLE
+
+SMALL = dataclasses.replace(SAMPLE, model="lab_cnn", dropout=0.3, train_size=320, validation_size=100, batch_size=32)
+CONFIGS = {
+    "plain": SMALL,
+    "sgd": dataclasses.replace(SMALL, optimizer="sgd", learning_rate=0.05),
+    "sgd with momentum": dataclasses.replace(SMALL, optimizer="sgd_momentum", learning_rate=0.01),
+    "adamw": dataclasses.replace(SMALL, optimizer="adamw", weight_decay=0.05),
+    "rmsprop": dataclasses.replace(SMALL, optimizer="rmsprop"),
+    "step": dataclasses.replace(SMALL, schedule="step", schedule_epochs=1, schedule_factor=0.5),
+    "cosine with warm-up": dataclasses.replace(SMALL, schedule="cosine", warmup_steps=7),
+    "one-cycle": dataclasses.replace(SMALL, schedule="one_cycle", learning_rate=0.01),
+    "plateau": dataclasses.replace(SMALL, schedule="plateau", schedule_epochs=1, schedule_factor=0.5, validations_per_epoch=4,
+                                   learning_rate=0.02, warmup_steps=5),
+    "augmented": dataclasses.replace(SMALL, augment_shift=2, augment_rotation=10.0, augment_scale=0.1),
+    "accumulated": dataclasses.replace(SMALL, batch_size=24, accumulation_steps=3),
+    "early stopping": dataclasses.replace(SMALL, early_stopping_patience=2, validations_per_epoch=5, learning_rate=0.05),
+    "many validations": dataclasses.replace(SMALL, validations_per_epoch=9),
+    "no validations": dataclasses.replace(SMALL, validations_per_epoch=0),
+    "clipped and smoothed": dataclasses.replace(SMALL, gradient_clip=0.5, label_smoothing=0.1),
+    "momentum none": dataclasses.replace(SMALL, batchnorm_momentum=None),
+    "bfloat16": dataclasses.replace(SMALL, precision="bfloat16"),
+    "dataloader": dataclasses.replace(SMALL, pipeline="dataloader", augment_shift=1),
+    "sorted": dataclasses.replace(SMALL, order="by_class"),
+    "mlp": dataclasses.replace(SMALL, model="mlp"),
+    "lone last digit": dataclasses.replace(SMALL, train_size=321),
+    "two threads": dataclasses.replace(SMALL, threads=2),
+}  # fmt: skip
+
+
+def followed(state, splits, until=None):
+    """(events that carry values, whether the end was reached); stops at the first event once `until` steps are made."""
+    batches, events = make_batches(state.config, splits.train, state.device), []
+    torch.set_num_threads(state.threads)
+    for event in train(state, batches, splits.validation, splits.test):
+        if not isinstance(event, StepDone):
+            events.append(event)
+        if until is not None and state.step >= until[0] and (isinstance(event, StepDone) or until[1]):
+            return [*events, *([report] if (report := take_pending(state)) else [])], False
+    return events, True
+
+
+def losses(events):
+    return np.concatenate([one.steps["loss"] for one in events if isinstance(one, StepsEnded)])
+
+
+def scores(events):
+    kept = [one for one in events if isinstance(one, Validated | events_of.Tested | StoppedEarly)]
+    return [dataclasses.replace(one, evaluation=dataclasses.replace(one.evaluation, seconds=0)) if hasattr(one, "evaluation")
+            else one for one in kept]  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _threads():
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_a_run_in_two_parts_is_the_run_in_one(name, tmp_path):
+    config = CONFIGS[name]
+    splits = load_splits(config, tmp_path)
+    whole = new_state(config)
+    expected, _ = followed(whole, splits)
+    generator = random.Random(name)
+    # Inside an epoch, at its very end, and anywhere, at any kind of event.
+    cuts = [config.steps_per_epoch() // 2, config.steps_per_epoch(), generator.randrange(1, whole.step + 1)]
+    for number, cut in enumerate(cuts):
+        state = new_state(config)
+        first, ended = followed(state, splits, (min(cut, whole.step), number == 2))
+        assert not ended
+        save_state(tmp_path / f"{number}.pt", state)
+        again = restored(load_state(tmp_path / f"{number}.pt"))
+        assert same_bits(state, again) == ""
+        second, ended = followed(again, splits)
+        assert ended
+        assert same_bits(whole, again) == "", f"after step {cut}"
+        parts = [losses(part) for part in (first, second) if any(isinstance(one, StepsEnded) for one in part)]
+        assert np.array_equal(np.concatenate(parts), losses(expected))
+        # Stopping early is told again when the run is taken up after it was told.
+        assert scores([*first, *second])[-1] == scores(expected)[-1]
+        told = [one for one in scores([*first, *second]) if isinstance(one, Validated)]
+        assert told == [one for one in scores(expected) if isinstance(one, Validated)]
+
+
+def test_a_difference_of_one_bit_is_named(tmp_path):
+    first, second = new_state(SMALL), new_state(SMALL)
+    assert same_bits(first, second) == ""
+    with torch.no_grad():
+        second.model.conv1.weight.view(torch.int32)[0, 0, 0, 0] ^= 1
+    assert same_bits(first, second) == "model.conv1.weight"
+    other = new_state(SMALL)
+    other.optimizer.param_groups[0]["lr"] = 0.5
+    assert same_bits(first, other) == "optimizer.param_groups.0.lr"
+    assert flat({"a": [1, {"b": 2}]}) == {"a.0": 1, "a.1.b": 2}
+
+
+def test_a_state_holds_plain_values_only_and_any_flipped_byte_is_noticed(tmp_path):
+    state = new_state(SMALL)
+    followed(state, load_splits(SMALL, tmp_path), (3, False))
+    path = tmp_path / "state.pt"
+    save_state(path, state)
+    torch.load(path, weights_only=True)
+    whole = path.read_bytes()
+    moment = state.optimizer.state_dict()["state"][0]["exp_avg"].contiguous().numpy().tobytes()[:40]
+    place = whole.index(moment)
+    path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+    with pytest.raises(CheckpointError, match="digest"):
+        load_state(path)
+
+
+def test_the_newest_whole_state_is_taken_and_old_ones_are_thinned_out(tmp_path):
+    state = new_state(SMALL)
+    for step in (3, 7, 9, 12):
+        state.step = step
+        save_state(state_path(tmp_path, step, kept=step == 3), state)
+    assert list(saved_states(tmp_path)) == [3, 7, 9, 12]
+    assert newest_state(tmp_path).step == 12
+    assert newest_state(tmp_path, up_to=11).step == 9
+    state_path(tmp_path, 12).write_bytes(b"torn")
+    assert newest_state(tmp_path).step == 9
+    thin_out(tmp_path, 1)
+    assert list(saved_states(tmp_path)) == [3, 12]
+    assert newest_state(tmp_path).step == 3
+    state_path(tmp_path, 3, kept=True).write_bytes(b"")
+    with pytest.raises(CheckpointError, match=r"step-00000012\.pt is damaged.*step-00000003-kept\.pt is damaged"):
+        newest_state(tmp_path)
+
+
+def test_a_state_of_other_settings_is_refused(tmp_path):
+    state = new_state(SMALL)
+    save_state(tmp_path / "state.pt", state)
+    saved = load_state(tmp_path / "state.pt")
+    other = dataclasses.replace(saved, config=dataclasses.replace(SMALL, model="mlp"))
+    with pytest.raises(CheckpointError, match="does not fit its settings"):
+        restored(other)
