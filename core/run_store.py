@@ -72,6 +72,7 @@ class RunInfo:
         test_accuracy, best_accuracy: in [0, 1]; None until known.
         train_seconds: time in training steps, validations and pauses left out.
         parent, parent_step: the run and its step whose weights this one started from; None when it started anew.
+        imported: the name of the file it came from, when it was not trained here; its words are somebody else's.
         resumes: how often it was taken up again; what was recorded after the state it went on from is taken back then.
     """
 
@@ -93,6 +94,7 @@ class RunInfo:
     parent: str | None = None
     parent_step: int | None = None
     resumes: int = 0
+    imported: str = ""
 
 
 class RunWriter:

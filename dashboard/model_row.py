@@ -23,6 +23,18 @@ def model_row(chosen: Chosen, choices: list[RunInfo], more: str = "") -> None:
             if kinds := model_session.weights_choices(info):
                 st.selectbox("Weights", kinds, key=model_session.weights_key(info, kinds), persist_state="session",
                              format_func=_WEIGHTS_WORDS.__getitem__)  # fmt: skip
+            _import()
+
+
+def _import() -> None:
+    """Weights from a file, as a run of their own."""
+    given = st.file_uploader("Or weights from a file", type=["pt", "pth", "bin", "safetensors"], key=model_session.import_key(),
+                             max_upload_size=64, help="A state_dict, a checkpoint of this dashboard, or safetensors, of one of "
+                             "the networks here. Nothing in the file is executed.")  # fmt: skip
+    if given is not None:
+        model_session.import_weights(given.file_id, given.name, given.getvalue())
+    if problem := model_session.import_problem():
+        st.error(theme.plain(problem))
 
 
 def model_words(chosen: Chosen) -> str:
@@ -34,7 +46,7 @@ def model_words(chosen: Chosen) -> str:
     where = f"run {info.run_id}, step {predictor.step:,}"
     if chosen.is_live:
         return f"**{name}**, {where} of {info.total_steps:,}, training now; its weights are looked at again each second"
-    score = "not tested"
+    score = f"imported from {theme.plain(info.imported)}, not tested" if info.imported else "not tested"
     if chosen.kind == "best" and info.test_accuracy is not None:
         score = f"test accuracy {info.test_accuracy:.2%}"
     elif chosen.kind == "best" and info.best_accuracy is not None:

@@ -1,6 +1,7 @@
 """Which model answers, on every page that asks one. With the other `*session.py` files the only ones that touch
 Streamlit's state."""
 
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -135,6 +136,37 @@ def start_first_model(preset: str) -> None:
     session.start_preset(preset)
     if run_id := st.session_state.get("shown_run"):
         st.session_state.asked_run = run_id
+
+
+def import_key() -> str:
+    """The uploader's key; a new one empties it."""
+    return f"import_{st.session_state.get('imports', 0)}"
+
+
+def import_weights(file_id: str, name: str, content: bytes) -> None:
+    """Keep weights from a file as a run and ask it; once for each file. Problems are kept for the page."""
+    from core.imported import import_run
+    from core.weight_files import read_weights
+
+    state = st.session_state
+    if state.get("import_id") == file_id:
+        return
+    state.import_id = file_id
+    try:
+        allowed = os.environ.get("DIGIT_LAB_ALLOW_PICKLE") == "1"
+        run_id = import_run(read_weights(content, name, allow_pickle=allowed), name, runs_root())
+    except CoreError as error:
+        state.import_problem = str(error)
+        return
+    state.import_problem = ""
+    state.imports = state.get("imports", 0) + 1
+    ask_run(run_id)
+    st.rerun()
+
+
+def import_problem() -> str:
+    """Why the last file was not taken; "" when it was."""
+    return st.session_state.get("import_problem", "")
 
 
 def digits_ready(dataset: str) -> tuple[bool, str]:

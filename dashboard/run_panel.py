@@ -117,6 +117,8 @@ def _ending(snapshot: RunSnapshot) -> None:
         st.page_link("views/draw.py", label="Draw a digit for this model", icon=":material/draw:")
         if snapshot.stopped_early:
             st.info(snapshot.stopped_early.reason)
+    elif info.imported:
+        st.info(f"Imported from {theme.plain(info.imported)}, not trained here. {theme.plain(info.reason)}")
     elif info.status == RunStatus.STOPPED:
         saved = "; the last weights are saved in the run's folder" if snapshot.step else " and nothing was trained"
         st.info(f"Stopped by hand. The test digits were not scored{saved}.")
@@ -204,12 +206,41 @@ def _downloads(snapshot: RunSnapshot) -> None:
     with st.container(horizontal=True):
         st.download_button("Metrics (CSV)", lambda: metrics_csv(snapshot), f"{run_id}-steps.csv", "text/csv",
                            on_click="ignore", disabled=not len(snapshot.steps))  # fmt: skip
+        _weights(snapshot)
         st.download_button("Settings (JSON)", snapshot.config.to_json(), f"{run_id}-config.json", "application/json",
                            on_click="ignore")  # fmt: skip
         st.download_button("Charts (HTML)", lambda: charts.standalone_html(snapshot, view), f"{run_id}-charts.html",
                            "text/html", on_click="ignore", disabled=not len(snapshot.steps))  # fmt: skip
 
     st.caption(disk_words(run_folder(runs_root(), run_id)))
+
+
+_FORMAT_WORDS = {
+    "state_dict": "state_dict (recommended)", "whole_model": "whole model", "safetensors": "safetensors",
+}  # fmt: skip
+_FORMAT_HELP = {
+    "state_dict": "The weights and buffers by name. Whoever loads it needs the network's code, shown below; nothing in the "
+    "file is executed. What PyTorch recommends.",
+    "whole_model": "The pickled object, network and all. One line loads it, but loading runs what the file holds, and it "
+    "breaks when classes move between versions. Only for files you trust.",
+    "safetensors": "The same names and numbers in a format without any code, read by many programs and languages.",
+}
+
+
+def _weights(snapshot: RunSnapshot) -> None:
+    """The best weights in three formats, each with the lines that load it."""
+    path = run_folder(runs_root(), snapshot.info.run_id) / "best.pt"
+    with st.popover("Weights", icon=":material/download:", disabled=not path.exists() or not session.is_warm()):
+        if not path.exists() or not session.is_warm():
+            return
+        from core.checkpoints import load_weights
+        from core.weight_files import FILE_NAMES, WeightFormat, loading_lines, packed
+
+        kind = WeightFormat(st.radio("Format", list(WeightFormat), format_func=_FORMAT_WORDS.__getitem__, key="weight_format"))
+        st.caption(_FORMAT_HELP[kind])
+        st.download_button(f"Download {FILE_NAMES[kind]}", lambda: packed(kind, load_weights(path)["weights"], snapshot.config),
+                           FILE_NAMES[kind], "application/octet-stream", on_click="ignore", type="primary")  # fmt: skip
+        st.code(loading_lines(kind, snapshot.config), language="python")
 
 
 def disk_words(folder: Path) -> str:

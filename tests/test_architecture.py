@@ -15,10 +15,10 @@ ROWS = [
     {"batches", "download", "picture", "pins", "measures"},
     {"train_loop", "checkpoints", "digit_image", "lesson"},
     {"run_store", "predictor"},
-    {"saved_state", "run_reader", "preflight", "snapshots", "findings", "modes", "insight"},
+    {"saved_state", "weight_files", "run_reader", "preflight", "snapshots", "findings", "modes", "insight"},
     {"mode_scores", "batch_statistics", "dropout_passes", "mode_gap"},
     {"mode_costs", "twin_trainings"},
-    {"recorded_run"},
+    {"recorded_run", "imported"},
     {"trainer"},
     {"__main__"},
 ]

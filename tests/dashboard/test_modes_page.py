@@ -227,3 +227,29 @@ def test_the_lines_shown_run_as_they_stand(name, trained, monkeypatch, tmp_path)
         before, after, healed = (float(one) for one in re.findall(r": ([\d.]+)$", told, re.MULTILINE))
         assert after < before - 0.1
         assert healed > before - 0.03
+
+
+def test_weights_from_a_file_become_a_run_that_pages_ask(page, trained, tmp_path):
+    from core.weight_files import WeightFormat, packed
+
+    app = page(trained[1])
+    content = load_weights(tmp_path / "runs" / trained[1] / "best.pt")
+    count = len(list_runs(tmp_path / "runs"))
+    uploader = next(one for one in app.get("file_uploader") if one.label == "Or weights from a file")
+    uploader.upload("<b>*x*</b>.pt", b"hello", "application/octet-stream").run()
+    assert not app.exception
+    assert "no file with weights" in texts(app)
+    assert len(list_runs(tmp_path / "runs")) == count
+    uploader = next(one for one in app.get("file_uploader") if one.label == "Or weights from a file")
+    whole = packed(WeightFormat.STATE_DICT, content["weights"], content["config"])
+    uploader.upload("mine.pt", whole, "application/octet-stream").run()
+    settled(app)
+    newest = list_runs(tmp_path / "runs")[0]
+    assert (newest.imported, newest.model) == ("mine.pt", "lab_cnn")
+    assert "imported from mine" in texts(app)
+    assert fingerprint(load_predictor(tmp_path / "runs" / newest.run_id / "best.pt").model) == fingerprint(
+        load_predictor(tmp_path / "runs" / trained[1] / "best.pt").model
+    )
+    app.switch_page("views/train.py").run()
+    assert not app.exception
+    assert "not trained here" in texts(app)
