@@ -1,9 +1,9 @@
-"""The command line: `python -m core train` and `python -m core check`."""
+"""The command line: `python -m core train`, `check` and `prove`."""
 
 import argparse
 import json
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from time import monotonic
 
@@ -30,9 +30,17 @@ def main(arguments: list[str] | None = None) -> int:
     train.add_argument("--runs", type=Path, help="runs folder (default: DIGIT_LAB_RUNS or runs)")
     train.add_argument("--json", action="store_true", help="one JSON object a line; the last one is the result")
     commands.add_parser("check", help="look at the installation and compute something on each device")
+    proof = commands.add_parser("prove", help="train the first steps twice, or in two parts, and compare every bit")
+    proof.add_argument("kind", choices=("repeat", "resume"))
+    proof.add_argument("--preset", help="as for train")
+    proof.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="as for train")
+    proof.add_argument("--config", help="all settings as JSON, instead of --preset and --set")
+    proof.add_argument("--steps", type=int, default=60)
+    proof.add_argument("--data", type=Path, help="data folder (default: DIGIT_LAB_DATA or data)")
+    proof.add_argument("--json", action="store_true")
     given = parser.parse_args(arguments)
     try:
-        return _check() if given.command == "check" else _train(given)
+        return {"check": lambda _: _check(), "train": _train, "prove": _prove}[given.command](given)
     except ConfigError as error:
         print(f"These settings cannot be used:\n{error}", file=sys.stderr)
         return 2
@@ -85,6 +93,22 @@ def _train(given: argparse.Namespace) -> int:
         trainer.stop(run_id)
         trainer.wait_until_idle(60)
     return _report_end(trainer.read(runs, run_id), given.json)
+
+
+def _prove(given: argparse.Namespace) -> int:
+    from core.proofs import Proof, prove, words_of
+
+    config = TrainConfig.from_json(given.config) if given.config else config_from(given.preset or "tutorial", given.set)
+    holds = False
+    for one in prove(given.kind, config, given.data or data_root(), steps=max(1, given.steps)):
+        if isinstance(one, Proof):
+            holds = one.holds
+        if given.json:
+            _print_json({"proof" if isinstance(one, Proof) else "progress": asdict(one)})
+        elif isinstance(one, Proof):
+            print(words_of(one))
+    # As JSON the answer is in the line; the exit status then only says whether there is one.
+    return 0 if holds or given.json else 1
 
 
 def _download(root: Path, *, quiet: bool) -> None:

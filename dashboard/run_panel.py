@@ -2,6 +2,7 @@
 
 import math
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import streamlit as st
@@ -30,6 +31,7 @@ def run_panel(snapshot: RunSnapshot) -> None:
     live_charts(snapshot, session.charts_view(), key=CHART_KEY)
     _evaluation(snapshot)
     _downloads(snapshot)
+    _proofs(snapshot)
 
 
 def _headline(snapshot: RunSnapshot) -> None:
@@ -114,7 +116,9 @@ def _ending(snapshot: RunSnapshot) -> None:
                    f"{snapshot.tested.step:,}, the best on the validation digits. Next: draw a digit for it, change one "
                    "setting and start again to compare, or take the results with you (downloads below).",
                    icon=":material/flag:")  # fmt: skip
-        st.page_link("views/draw.py", label="Draw a digit for this model", icon=":material/draw:")
+        with st.container(horizontal=True):
+            st.page_link("views/draw.py", label="Draw a digit for this model", icon=":material/draw:")
+            st.page_link("views/modes.py", label="See it in train and in eval mode", icon=":material/toggle_on:")
         if snapshot.stopped_early:
             st.info(snapshot.stopped_early.reason)
     elif info.imported:
@@ -213,6 +217,44 @@ def _downloads(snapshot: RunSnapshot) -> None:
                            "text/html", on_click="ignore", disabled=not len(snapshot.steps))  # fmt: skip
 
     st.caption(disk_words(run_folder(runs_root(), run_id)))
+
+
+_PROOF_WORDS: dict[Literal["repeat", "resume"], tuple[str, str]] = {
+    "repeat": ("Prove that it repeats", "Trains the first 60 steps twice from the same start."),
+    "resume": ("Prove that it resumes", "Trains the first 60 steps in one go, and again in two parts with a file in between."),
+}
+
+
+def _proofs(snapshot: RunSnapshot) -> None:
+    """Buttons that try out whether these settings repeat and resume bit for bit, and what came of it."""
+    info = snapshot.info
+    if not session.is_warm() or info.imported or info.parent:  # neither began as its settings say
+        return
+    from core.proofs import Proof, words_of
+
+    for kind, (label, words) in _PROOF_WORDS.items():
+        name = session.proof_job(snapshot.info.run_id, kind)
+        job = get_trainer().job(name)
+        working = job is not None and job.status.is_active
+        with st.container(horizontal=True, vertical_alignment="center"):
+            if working:
+                st.button("Stop the proof", icon=":material/stop:", key=f"stop_{kind}", on_click=get_trainer().cancel_job,
+                          args=(name,))  # fmt: skip
+            else:
+                st.button(label, icon=":material/fact_check:", key=f"prove_{kind}", on_click=session.start_proof,
+                          args=(snapshot.info.run_id, kind, snapshot.config))  # fmt: skip
+            if job is None:
+                st.caption(f"{words} Every bit of weights and optimizer is compared after each step.", width="content")
+            elif working:
+                share = job.progress.done / job.progress.total if job.progress.total else 0.0
+                st.progress(min(1.0, share), text=f"{job.progress.message} …", width="stretch")
+            elif job.status == RunStatus.FAILED:
+                st.caption(f":material/error: {theme.plain(job.reason)}", width="content")
+            elif proof := next((one for one in job.results if isinstance(one, Proof)), None):
+                icon = ":material/verified:" if proof.holds else ":material/error:"
+                st.caption(f"{icon} {theme.plain(words_of(proof))}", width="content")
+            else:
+                st.caption("Stopped.", width="content")
 
 
 _FORMAT_WORDS = {

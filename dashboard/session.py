@@ -3,7 +3,7 @@ Streamlit's caches and the address bar."""
 
 import gc
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 import streamlit as st
@@ -21,7 +21,9 @@ from core.trainer import get_trainer
 from dashboard import theme
 from dashboard.charts import Sent, View
 
-OWN = "own"
+if TYPE_CHECKING:
+    from core.proofs import ProofKind
+
 DOWNLOAD_JOB, CHECK_JOB, WARM_UP_JOB = "download", "check", "warm-up"
 
 
@@ -248,6 +250,24 @@ def use_mnist_if_just_downloaded() -> None:
 def start_check() -> None:
     """Look at the installation."""
     get_trainer().start_job(CHECK_JOB, check)
+
+
+def proof_job(run_id: str, kind: str) -> str:
+    """The name of the job that proves something about a run."""
+    return f"proof-{kind}-{run_id}"
+
+
+def is_proving(run_id: str) -> bool:
+    """True while something is being proved about a run."""
+    jobs = [get_trainer().job(proof_job(run_id, kind)) for kind in ("repeat", "resume")]
+    return any(job is not None and job.status.is_active for job in jobs)
+
+
+def start_proof(run_id: str, kind: "ProofKind", config: TrainConfig) -> None:
+    """Train the first steps of a run twice, in a process of its own."""
+    from core.proofs import prove_apart
+
+    get_trainer().start_job(proof_job(run_id, kind), lambda: prove_apart(kind, config, data_root()))
 
 
 def warm_up() -> None:

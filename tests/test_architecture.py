@@ -18,7 +18,7 @@ ROWS = [
     {"saved_state", "weight_files", "run_reader", "preflight", "snapshots", "findings", "modes", "insight"},
     {"mode_scores", "batch_statistics", "dropout_passes", "mode_gap"},
     {"mode_costs", "twin_trainings"},
-    {"recorded_run", "imported"},
+    {"recorded_run", "imported", "proofs"},
     {"trainer"},
     {"__main__"},
 ]

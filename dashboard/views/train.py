@@ -141,7 +141,9 @@ def _state(snapshot: RunSnapshot | None) -> tuple[object, ...]:
 
 
 def _is_busy(snapshot: RunSnapshot | None) -> bool:
-    return not session.is_warm() or (snapshot is not None and snapshot.info.status.is_active)
+    if not session.is_warm():
+        return True
+    return snapshot is not None and (snapshot.info.status.is_active or session.is_proving(snapshot.info.run_id))
 
 
 def _read_shown() -> tuple[RunSnapshot | None, str]:

@@ -190,3 +190,23 @@ def test_a_run_without_a_state_offers_no_resume_and_a_deleted_one_says_so(app, t
     assert "keeps no saved state to go on from" in texts(app).replace("\\", "")
     app.run()
     assert not any(one.label == "Resume" and not one.disabled for one in app.button)
+
+
+@pytest.mark.parametrize("kind", ["resume"])
+def test_a_proof_is_one_button(app, tmp_path, kind):
+    runs = tmp_path / "runs"
+    run_id = ended_run(runs)
+    app.query_params["run"] = run_id
+    app.run()
+    wait_for(session_is_warm)
+    app.run()
+    button(app, f"Prove that it {kind}s").click().run()
+    assert not app.exception
+    assert any(one.label == "Stop the proof" for one in app.button)
+    wait_for(lambda: not core.trainer.get_trainer().job(f"proof-{kind}-{run_id}").status.is_active)
+    app.run()
+    assert "It holds: 60 steps trained" in texts(app).replace("\\", "")
+
+
+def session_is_warm():
+    return (job := core.trainer.get_trainer().job("warm-up")) is not None and not job.status.is_active

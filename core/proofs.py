@@ -1,0 +1,175 @@
+"""Does a run repeat, and does it go on after a stop? Tried out on the spot, step by step, bit by bit.
+
+`python -m core prove` runs these in a process of their own, so that a training beside it keeps its threads and algorithms.
+"""
+
+import hashlib
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from core.batches import make_batches
+from core.config import TrainConfig
+from core.data import Splits, load_splits
+from core.errors import RunError
+from core.events import Progress, StepDone
+from core.hardware import numerics
+from core.saved_state import flat, load_state, restored, save_state
+from core.train_loop import TrainState, new_state, take_pending, train
+
+ProofKind = Literal["repeat", "resume"]
+PROOF_STEPS = 60
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What came of it.
+
+    Attributes:
+        steps: how many steps were compared. cut: after which of them the second training was saved, loaded and continued; 0
+            when it was not.
+        tensors: how many tensors and plain values were compared after each step.
+        digest: SHA-256 over the last state of the first training.
+        first_step, name: where the two differ first; 0 and "" when they never do.
+        advice: which setting would mend it, in words; "" when nothing differs.
+    """
+
+    kind: ProofKind
+    steps: int
+    cut: int
+    tensors: int
+    digest: str
+    first_step: int = 0
+    name: str = ""
+    advice: str = ""
+
+    @property
+    def holds(self) -> bool:
+        """True when every bit was the same after every step."""
+        return not self.first_step
+
+
+def prove(kind: ProofKind, config: TrainConfig, data_root: Path, *, steps: int = PROOF_STEPS) -> Iterator[Progress | Proof]:
+    """Train the first steps of a run twice and compare weights, buffers, optimizer and learning rates after each.
+
+    Args:
+        kind: "repeat": both from the start. "resume": the second is saved to a file half way, loaded and continued.
+        steps: how many; fewer when the run is shorter.
+
+    Raises:
+        ConfigError, DataError, DeviceError, TrainingError: as a run would.
+    """
+    steps = min(steps, config.total_steps())
+    cut = max(1, steps // 2) if kind == "resume" else 0
+    yield Progress(0, 2 * steps, "Reading the digits", "steps")
+    splits = load_splits(config, data_root)
+    first: list[dict[str, str]] = []
+    fresh = new_state(config, shared=True)
+    with numerics(fresh.threads, deterministic=config.deterministic):
+        for state in _steps(fresh, splits, steps):
+            first.append(_digests(state))
+            yield Progress(state.step, 2 * steps, "First training", "steps")
+        digest = hashlib.sha256(json.dumps(first[-1]).encode()).hexdigest()
+        for state in _second(config, splits, steps, cut):
+            found = _digests(state)
+            expected = first[state.step - 1]
+            if differing := [name for name in expected if found.get(name) != expected[name]]:
+                advice = _advice(config, state)
+                yield Proof(kind, steps, cut, len(found), digest, state.step, differing[0], advice)
+                return
+            yield Progress(steps + state.step, 2 * steps, "Second training, compared step by step", "steps")
+    yield Proof(kind, steps, cut, len(first[-1]), digest)
+
+
+def _steps(state: TrainState, splits: Splits, last: int) -> Iterator[TrainState]:
+    """The state after each step up to `last`."""
+    batches = make_batches(state.config, splits.train, state.device)
+    done = state.step
+    try:
+        for event in train(state, batches, splits.validation, splits.test):
+            if isinstance(event, StepDone) and state.step > done:
+                done = state.step
+                yield state
+                if done >= last:
+                    return
+    finally:
+        batches.close()
+
+
+def _second(config: TrainConfig, splits: Splits, steps: int, cut: int) -> Iterator[TrainState]:
+    state = new_state(config, shared=True)
+    yield from _steps(state, splits, cut or steps)
+    if not cut:
+        return
+    take_pending(state)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "state.pt"
+        save_state(path, state, durable=False)
+        again = restored(load_state(path))
+    yield from _steps(again, splits, steps)
+
+
+def _digests(state: TrainState) -> dict[str, str]:
+    """A short digest of each tensor and plain value of a state, by name."""
+    parts = {"model": state.model.state_dict(), "optimizer": state.optimizer.state_dict()}
+    return {name: _digest(value) for name, value in flat(parts).items()}
+
+
+def _digest(value: Any) -> str:
+    if isinstance(value, Tensor):
+        raw = value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+        return hashlib.blake2b(raw, digest_size=12).hexdigest()
+    return repr(value)
+
+
+def _advice(config: TrainConfig, state: TrainState) -> str:
+    if state.device.type != "cpu" and not config.deterministic:
+        return "Switch on Deterministic algorithms: on this device some of PyTorch's fast ones add numbers in changing order."
+    if state.device.type == "cpu" and config.threads is None:
+        return "Set CPU threads to a number: the order of additions, and so the last bits, hang on it."
+    return ("No setting is known to mend this: please report it with these settings, the name of the tensor and the versions "
+            "on the Environment page.")  # fmt: skip
+
+
+# --- in a process of its own -------------------------------------------------------------------------------------------
+
+
+def prove_apart(kind: ProofKind, config: TrainConfig, data_root: Path) -> Iterator[Progress | Proof]:
+    """`prove` in a process of its own; ending the iteration ends the process. Raises RunError with its words."""
+    command = [sys.executable, "-m", "core", "prove", kind, "--json", "--data", str(data_root), "--config", config.to_json()]
+    root = Path(__file__).resolve().parent.parent
+    process = subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    try:
+        yield Progress(0, 0, "Starting a process of its own")
+        for line in process.stdout:
+            values = json.loads(line)
+            yield Proof(**values["proof"]) if "proof" in values else Progress(**values["progress"])
+        words = process.stderr.read().strip()
+        if process.wait():
+            raise RunError(words.splitlines()[-1] if words else "The process ended without a word.")
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+        process.stderr.close()
+
+
+def words_of(proof: Proof) -> str:
+    """The result in a sentence."""
+    how = "twice from the same start"
+    if proof.kind == "resume":
+        how = f"in one go, and saved, loaded and continued after step {proof.cut:,}"
+    if proof.holds:
+        return (f"It holds: {proof.steps:,} steps trained {how}; after each of them all {proof.tensors} weights, buffers and "
+                f"optimizer values had the same bits (last state {proof.digest[:12]}).")  # fmt: skip
+    return f"It does not hold: trained {how}, {proof.name} differs after step {proof.first_step:,}. {proof.advice}"
