@@ -93,13 +93,13 @@ def inside_layer(model: nn.Module, images: Images, layer: str, channel: int) -> 
     with unchanged(model):
         twin = switched(model, BATCHNORM_ONLY)
         norm, seen = norm_layers(twin)[layer], {}
-        running = _doubles(norm.running_mean), _doubles(norm.running_var)  # before this batch moves the copy's
+        running = doubles(norm.running_mean), doubles(norm.running_var)  # before this batch moves the copy's
         norm.register_forward_pre_hook(lambda _, inputs: seen.update(x=inputs[0].double()))
         forward(twin, torch.from_numpy(images))
     x: Tensor = seen["x"]
     others = [axis for axis in range(x.dim()) if axis != 1]
     mean, variance = x.mean(others).numpy(), x.var(others, correction=0).numpy()
-    weight, bias = _doubles(norm.weight), _doubles(norm.bias)
+    weight, bias = doubles(norm.weight), doubles(norm.bias)
     values = x.select(1, channel).reshape(-1).numpy()
     in_eval, in_train = (
         (values - m[channel]) / np.sqrt(v[channel] + norm.eps) * weight[channel] + bias[channel]
@@ -114,7 +114,8 @@ def inside_layer(model: nn.Module, images: Images, layer: str, channel: int) -> 
     )  # fmt: skip
 
 
-def _doubles(values: Tensor | None) -> Floats:
+def doubles(values: Tensor | None) -> Floats:
+    """A copy of a tensor as float64, for arithmetic that is shown."""
     assert values is not None
     return values.detach().double().cpu().numpy().copy()
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from core.checkpoints import read_checkpoint, write_checkpoint
@@ -130,19 +129,6 @@ def thin_out(run: Path, keep: int) -> None:
     automatic = [path for path in saved_states(run).values() if not path.stem.endswith("-kept")]
     for path in automatic[: max(0, len(automatic) - keep)]:
         path.unlink(missing_ok=True)
-
-
-def same_bits(first: TrainState, second: TrainState) -> str:
-    """The first part in which two states differ, by name; "" when every bit is the same."""
-    for part in ("model", "optimizer"):
-        left = flat(getattr(first, part).state_dict())
-        right = flat(getattr(second, part).state_dict())
-        for name in {**left, **right}:
-            one, other = left.get(name), right.get(name)
-            equal = torch.equal(one, other) if isinstance(one, Tensor) and isinstance(other, Tensor) else one == other
-            if not equal:
-                return f"{part}.{name}"
-    return next((name for name in _PLAIN if name != "seconds" and getattr(first, name) != getattr(second, name)), "")
 
 
 def flat(value: Any, name: str = "") -> dict[str, Any]:

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from torch import Tensor
 
-from core.batch_statistics import norm_layers
+from core.batch_statistics import doubles, norm_layers
 from core.batches import make_batches
 from core.config import BATCHNORM_MODELS, DATASETS, TrainConfig
 from core.data import Digits, load_splits
@@ -78,7 +77,7 @@ def warming_up(config: TrainConfig, data_root: Path) -> Iterator[Progress | Warm
         yield WarmUpStep(
             state.step, _accuracy(state, scored, train_mode=False) if marked else None,
             _accuracy(state, scored, train_mode=True) if marked else None,
-            x.mean(1).numpy(), x.var(1, correction=1).numpy(), _doubles(first.running_mean), _doubles(first.running_var),
+            x.mean(1).numpy(), x.var(1, correction=1).numpy(), doubles(first.running_mean), doubles(first.running_var),
         )  # fmt: skip
         yield Progress(state.step, config.total_steps(), "A fresh model warms up", "steps")
 
@@ -91,11 +90,6 @@ def _is_marked(step: int, last: int) -> bool:
 def _accuracy(state: TrainState, digits: Digits, *, train_mode: bool) -> float:
     twin = switched(state.model, BATCHNORM_ONLY if train_mode else EVAL)
     return finish(ask(twin, digits, batches_of("stored", digits.labels, BATCH))).accuracy
-
-
-def _doubles(values: Tensor | None) -> npt.NDArray[np.float64]:
-    assert values is not None
-    return values.detach().double().cpu().numpy().copy()
 
 
 # --- with and without --------------------------------------------------------------------------------------------------

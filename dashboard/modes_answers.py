@@ -8,25 +8,21 @@ import numpy as np
 import streamlit as st
 
 from core.mode_scores import (
-    SHIFTS,
     SIZES,
     CompanyRow,
     LayerOfOne,
     OneSwitch,
-    Shift,
-    ShiftScore,
     SizeScore,
     batch_sizes,
     companies,
     layers_with_one,
     one_switch,
-    shift_scores,
-    shifted,
 )
 from core.modes import MAKE_UPS, some_digits
 from core.pins import as_digits, load_pins
 from core.predictor import Prediction
 from core.run_store import runs_root
+from core.shift import SHIFTS, Shift, ShiftScore, shift_scores, shifted
 from dashboard import modes_charts, modes_code, pictures, theme
 from dashboard.live_chart import plot
 from dashboard.modes_lab import Experiment, Lab, Params, choose_digit, of_kind, percent, points, say, table

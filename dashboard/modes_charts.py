@@ -9,7 +9,8 @@ import numpy.typing as npt
 from core.batch_statistics import LayerInside, PoisonScore
 from core.dropout_passes import DropoutPasses
 from core.mode_gap import GapPoint
-from core.mode_scores import CompanyRow, OneSwitch, ShiftScore, SizeScore
+from core.mode_scores import CompanyRow, OneSwitch, SizeScore
+from core.shift import ShiftScore
 from core.twin_trainings import TwinLosses, TwinScore, WarmUpStep
 from dashboard import theme
 

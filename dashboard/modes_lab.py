@@ -11,7 +11,7 @@ import streamlit as st
 from core.data import Digits, data_root, load_pool
 from core.modes import ModeLayers, mode_layers, some_digits
 from core.predictor import Predictor
-from dashboard import model_session, modes_session, theme
+from dashboard import model_session, modes_session
 from dashboard.model_session import LIVE, Chosen
 
 DIGITS = 2000
@@ -70,7 +70,7 @@ def make_lab(chosen: Chosen) -> Lab | None:
     it was first asked for, until a person wants newer weights."""
     held = modes_session.memory("live")
     if chosen.kind == LIVE:
-        chosen = held.setdefault(chosen.info.run_id, chosen) if chosen.predictor is not None else chosen  # type: ignore[assignment]
+        chosen = held.setdefault(chosen.info.run_id, chosen) if chosen.predictor is not None else chosen
     predictor = chosen.predictor
     if predictor is None or not model_session.digits_ready(predictor.config.dataset)[0]:
         return None
@@ -133,6 +133,3 @@ def say(words: str) -> None:
 def table(rows: list[dict[str, str]]) -> None:
     """A small table of words."""
     st.table({name: [row[name] for row in rows] for name in rows[0]}, hide_index=True)
-
-
-MODE_COLOURS = {"eval": theme.EVAL_MODE, "train": theme.TRAIN_MODE}

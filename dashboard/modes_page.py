@@ -38,7 +38,7 @@ def modes_page(choices: list[RunInfo]) -> None:
         return
     _notes(lab)
     experiment = EXPERIMENTS[name]
-    st.markdown(f"### {experiment.question}")
+    st.subheader(experiment.question, anchor=False)
     if not experiment.fits(lab.layers):
         _does_not_fit(experiment, lab)
         return

@@ -93,12 +93,13 @@ def _twin_controls(lab: Lab) -> Params:
         rate = st.selectbox("Optimizer and learning rate", list(modes_code.RATES), key="m_rate", bind="query-params", width=380)
         dropout = st.slider("Dropout of two of them", 0.1, 0.8, 0.5, 0.1, key="m_twin_p", bind="query-params", width=180)
         steps = st.select_slider("Steps", (50, 100, 200, 400, 800), 100, key="m_steps", bind="query-params", width=180)
-    return {"rate": rate, "dropout": dropout, "steps": steps}
+        seed = st.number_input("Seed", 0, 999, 1, key="m_twin_seed", bind="query-params", width=130)
+    return {"rate": rate, "dropout": dropout, "steps": steps, "seed": int(seed)}
 
 
 def _twin_steps(lab: Lab, params: Params) -> Iterator[object]:
     optimizer, rate = modes_code.RATES[params["rate"]]
-    twins = twin_configs(lab.predictor.config.dataset, optimizer, rate, params["dropout"], params["steps"])
+    twins = twin_configs(lab.predictor.config.dataset, optimizer, rate, params["dropout"], params["steps"], params["seed"])
     return twin_trainings(twins, data_root())
 
 
@@ -127,8 +128,9 @@ def _twin_show(lab: Lab, params: Params, results: tuple[Any, ...]) -> None:
     words = f"Same seed, same digits in the same order, same two convolutions: {told}. "
     plain, normed = last.get("plain"), last.get("BatchNorm")
     if plain and normed and normed.accuracy - plain.accuracy > 0.3:
-        words += ("At this learning rate the plain network did not learn, and BatchNorm did: whatever size the weights are "
-                  "thrown to, it brings each channel back to mean 0 and variance 1 before the next layer sees it.")  # fmt: skip
+        words += ("At this learning rate the plain network did not learn, and the one with BatchNorm did: whatever size the "
+                  "weights are thrown to, it brings each channel back to mean 0 and variance 1 before the next layer sees it. "
+                  "Near the limit luck decides: try other seeds.")  # fmt: skip
     elif plain and normed:
         words += f"BatchNorm against plain: {points(normed.accuracy - plain.accuracy)} after so few steps."
     say(words)

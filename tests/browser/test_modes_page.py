@@ -27,9 +27,9 @@ def modes(server: Server, open_page):
     return opened
 
 
-def done(page: Page) -> None:
+def done(page: Page, seconds: float = 60) -> None:
     """The experiment on the page has ended."""
-    expect(page.locator(".st-key-m_again button")).to_be_visible()
+    expect(page.locator(".st-key-m_again button")).to_be_visible(timeout=1000 * seconds)
     expect(page.locator(".st-key-m_stop")).to_have_count(0)
     expect(page.get_by_test_id("stException")).to_have_count(0)
 
@@ -45,7 +45,7 @@ def test_each_question_is_answered_with_a_picture_and_a_sentence(modes):
         expect(page).to_have_url(re.compile(f"m={TITLES.index(title) + 1}") if title != TITLES[0] else re.compile("/modes"))
         if title == "With and without":
             page.get_by_role("button", name="Train the twins").click()
-        done(page)
+        done(page, 180)  # the twins train 400 steps
         if title != "eval or no_grad":
             expect(page.locator(".js-plotly-plot").first).to_be_visible()
         else:

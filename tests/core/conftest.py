@@ -9,10 +9,17 @@ from torch import Tensor, nn
 from core.batches import make_batches
 from core.config import TrainConfig
 from core.data import Digits, load_splits
+from core.hardware import choose_threads
 from core.train_loop import new_state, train
 
 LAB = TrainConfig(dataset="mnist_sample", model="lab_cnn", dropout=0.5, train_size=3200, validation_size=500, epochs=2,
                   learning_rate=3e-3, threads=1, device="cpu")  # fmt: skip
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_core_for_others():
+    """As in the dashboard: with two threads and a busy neighbour small tensors take ten times as long."""
+    torch.set_num_threads(choose_threads(None, shared=True))
 
 
 @pytest.fixture(scope="session")

@@ -14,8 +14,9 @@ from core.checkpoints import load_weights
 from core.events import RunStatus
 from core.run_reader import RunReader
 from core.run_store import list_runs, read_info, saved_states
-from core.saved_state import newest_state, restored, same_bits
+from core.saved_state import newest_state, restored
 from tests.conftest import wait_for
+from tests.core.bits import same_bits
 
 ROOT = Path(__file__).resolve().parents[2]
 

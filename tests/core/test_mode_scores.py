@@ -6,22 +6,11 @@ from torch.nn import functional as F
 
 from core.config import TrainConfig
 from core.data import Digits
-from core.mode_scores import (
-    CompanyRow,
-    OneSwitch,
-    Shift,
-    ShiftScore,
-    SizeScore,
-    batch_sizes,
-    companies,
-    layers_with_one,
-    one_switch,
-    shift_scores,
-    shifted,
-)
+from core.mode_scores import CompanyRow, OneSwitch, SizeScore, batch_sizes, companies, layers_with_one, one_switch
 from core.models import Dropout, build_model
 from core.modes import batches_of, some_digits
 from core.predictor import fingerprint
+from core.shift import Shift, ShiftScore, shift_scores, shifted
 from tests.core.conftest import by_hand, plain
 
 

@@ -18,12 +18,12 @@ from core.saved_state import (
     load_state,
     newest_state,
     restored,
-    same_bits,
     save_state,
     thin_out,
 )
 from core.train_loop import new_state, take_pending, train
 from tests.conftest import SAMPLE
+from tests.core.bits import same_bits
 
 SMALL = dataclasses.replace(SAMPLE, model="lab_cnn", dropout=0.3, train_size=320, validation_size=100, batch_size=32)
 CONFIGS = {

@@ -19,11 +19,12 @@ from core.modes import answer_in_train_mode, some_digits
 from core.predictor import Predictor
 from core.run_reader import RunReader
 from core.run_store import RunWriter, saved_states
-from core.saved_state import load_state, newest_state, restored, same_bits
+from core.saved_state import load_state, newest_state, restored
 from core.snapshots import kept_snapshots
 from core.trainer import Trainer, get_trainer
 from core.twin_trainings import twin_configs, twin_trainings, warm_up_config, warming_up
 from tests.conftest import SAMPLE, wait_for, wait_for_status
+from tests.core.bits import same_bits
 
 NONE = Path("no-data-needed")
 LONG = dataclasses.replace(SAMPLE, epochs=500)

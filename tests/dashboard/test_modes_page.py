@@ -194,7 +194,8 @@ def test_a_missing_counter_is_filled_in_and_another_architecture_refused(page, t
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_lines_shown_run_as_they_stand(name, trained, monkeypatch, tmp_path):
-    from core.mode_scores import OneSwitch, Shift, one_switch
+    from core.mode_scores import OneSwitch, one_switch
+    from core.shift import Shift
     from dashboard.modes_page import EXPERIMENTS
 
     monkeypatch.setenv("DIGIT_LAB_RUNS", str(trained[0]))
@@ -205,7 +206,7 @@ def test_the_lines_shown_run_as_they_stand(name, trained, monkeypatch, tmp_path)
         "inside": {"layer": "norm2", "channel": 5, "size": 32, "make_up": "shuffled"},
         "warm_up": {"momentum": "None", "seed": 0}, "poison": {"poison": "noise", "forwards": 20, "label": 1},
         "shift": {"shift": Shift(brightness=0.3), "kind": "noise"}, "dropout": {"place": 3, "p": 0.5, "passes": 50},
-        "twins": {"rate": "Adam, 0.001", "dropout": 0.5, "steps": 10}, "gap": {}, "no_grad": {},
+        "twins": {"rate": "Adam, 0.001", "dropout": 0.5, "steps": 10, "seed": 0}, "gap": {}, "no_grad": {},
     }[name]  # fmt: skip
     lines, printed = EXPERIMENTS[name].code(lab, params), io.StringIO()
     state = torch.get_rng_state()
