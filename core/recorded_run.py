@@ -93,6 +93,7 @@ class RecordedRun:
         save_state(state_path(self._writer.folder, state.step, kept=kept), state)
         thin_out(self._writer.folder, self._config.checkpoints_kept)
         self._saved_step, self._saved_at = state.step, monotonic()
+        restart_clock(state)  # writing is no training time
 
     def _take_up(self) -> TrainState:
         """The newest state that the recorded metrics reach up to; what was recorded after it is taken back."""

@@ -90,5 +90,8 @@ def test_a_run_from_the_command_line_shows_live(tmp_path, open_page):
         expect(page.locator(".st-key-stop button")).to_be_disabled()
     finally:
         process.send_signal(signal.SIGINT)
-        process.wait(20)
-        stop_server(server)
+        try:
+            process.wait(60)
+        finally:
+            process.kill()
+            stop_server(server)
