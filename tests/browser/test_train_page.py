@@ -77,7 +77,7 @@ def test_a_newcomer_starts_watches_pauses_reloads_stops_and_starts_again(server:
     wait_for_points(page, 20)
     assert read_info(server.runs / run_id).step == step
 
-    page.get_by_role("button", name="Resume").click()
+    page.get_by_role("button", name="Resume", exact=True).click()
     badge(page, "Training")
     wait_for(lambda: read_info(server.runs / run_id).step > step)
     stop(page)
@@ -185,7 +185,7 @@ def test_the_charts_are_there_again_after_another_page(server: Server, open_page
     wait_for_points(page, 10)
     page.get_by_role("link", name="Environment").click()
     expect(page.get_by_text("Matrix product on cpu").first).to_be_visible(timeout=60_000)
-    page.get_by_role("link", name="Train").click()
+    page.get_by_role("link", name="Train", exact=True).click()
     wait_for_points(page, 10)
     stop(page)
 

@@ -204,7 +204,7 @@ def test_the_lines_shown_run_as_they_stand(name, trained, monkeypatch, tmp_path)
         "switch": {"size": 4, "make_up": "shuffled"}, "size": {"make_up": "by_class"},
         "company": {"place": 3, "size": 16, "other": 1},
         "inside": {"layer": "norm2", "channel": 5, "size": 32, "make_up": "shuffled"},
-        "warm_up": {"momentum": "None", "seed": 0}, "poison": {"poison": "noise", "forwards": 20, "label": 1},
+        "warm_up": {"momentum": "None", "seed": 0}, "poison": {"poison": "noise", "forwards": 100, "label": 1},
         "shift": {"shift": Shift(brightness=0.3), "kind": "noise"}, "dropout": {"place": 3, "p": 0.5, "passes": 50},
         "twins": {"rate": "Adam, 0.001", "dropout": 0.5, "steps": 10, "seed": 0}, "gap": {}, "no_grad": {},
     }[name]  # fmt: skip
@@ -226,7 +226,7 @@ def test_the_lines_shown_run_as_they_stand(name, trained, monkeypatch, tmp_path)
         assert float(re.search(r"train mode: ([\d.]+)", told)[1]) == pytest.approx(found.train.accuracy, abs=0.06)
     if name == "poison":
         before, after, healed = (float(one) for one in re.findall(r": ([\d.]+)$", told, re.MULTILINE))
-        assert after < before - 0.1
+        assert after < before - 0.03
         assert healed > before - 0.03
 
 
