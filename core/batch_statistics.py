@@ -19,13 +19,13 @@ from core.modes import (
     BatchNorm,
     ask,
     batches_of,
-    finish,
     forward,
     switched,
     unchanged,
 )
 from core.predictor import Images
 from core.randomness import generator_for
+from core.train_loop import finish
 
 Floats = npt.NDArray[np.float64]
 BINS = 48

@@ -175,3 +175,8 @@ class Progress:
     total: float
     message: str
     unit: str = ""
+
+    @property
+    def share(self) -> float:
+        """In [0, 1]; 0 while the total is unknown."""
+        return min(1.0, self.done / self.total) if self.total else 0.0

@@ -146,11 +146,15 @@ MODELS: dict[str, Callable[[TrainConfig], nn.Module]] = {
 
 def build_model(config: TrainConfig) -> nn.Module:
     """The model of a run with its first weights, which follow from the seed alone. On the CPU, float32, train mode."""
-    with torch.device("meta"):
-        model = MODELS[config.model](config)
-    model.to_empty(device="cpu")
+    model = outline(config).to_empty(device="cpu")
     initialise(model, config.seed)
     return model
+
+
+def outline(config: TrainConfig) -> nn.Module:
+    """The network of a run without memory for its weights: shapes and settings only."""
+    with torch.device("meta"):
+        return MODELS[config.model](config)
 
 
 def initialise(model: nn.Module, seed: int) -> None:
@@ -179,6 +183,4 @@ def reseed_dropout(model: nn.Module, seed: int, step: int) -> None:
 
 def parameter_count(config: TrainConfig) -> int:
     """Trainable numbers of the model; allocates nothing."""
-    with torch.device("meta"):
-        model = MODELS[config.model](config)
-    return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
+    return sum(parameter.numel() for parameter in outline(config).parameters() if parameter.requires_grad)

@@ -4,7 +4,7 @@ import contextlib
 import copy
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeVar
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +25,6 @@ MakeUp = Literal["shuffled", "by_class", "stored"]
 MAKE_UPS: tuple[MakeUp, ...] = ("shuffled", "by_class", "stored")
 BatchNorm = nn.modules.batchnorm._BatchNorm
 Indices = npt.NDArray[np.int64]
-T = TypeVar("T")
 
 
 class BatchOfOneError(CoreError):
@@ -150,15 +149,6 @@ def ask(twin: nn.Module, digits: Digits, batches: Sequence[Indices], *, seed: in
         done += len(batch)
         yield done
     return Answers(logits, digits.labels)
-
-
-def finish(steps: Generator[object, None, T]) -> T:
-    """Run a generator to its end and return its value."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            return end.value
 
 
 def forward(twin: nn.Module, batch: Tensor) -> Tensor:

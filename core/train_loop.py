@@ -11,7 +11,7 @@ import math
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -40,6 +40,7 @@ from core.schedule import schedule_factor
 
 REPORT_SECONDS = 0.1
 EVALUATION_BATCH = 1000
+T = TypeVar("T")
 SHOWN_MISTAKES = 12
 # float16's gradient scaler begins too high on purpose and skips updates until it fits; more in a row are a failure.
 MAX_SKIPPED_UPDATES = 30
@@ -244,7 +245,11 @@ def evaluate(model: nn.Module, digits: Digits, device: torch.device, batch_size:
 
     Float32 whatever the training's precision, so that scores can be compared.
     """
-    steps = _evaluating(model, digits, device, batch_size)
+    return finish(_evaluating(model, digits, device, batch_size))
+
+
+def finish(steps: Generator[object, None, T]) -> T:
+    """Run a generator to its end and return its value."""
     while True:
         try:
             next(steps)

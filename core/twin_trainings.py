@@ -17,8 +17,8 @@ from core.config import BATCHNORM_MODELS, DATASETS, TrainConfig
 from core.data import Digits, load_splits
 from core.errors import TrainingError
 from core.events import Progress, StepDone, StepsEnded, Validated
-from core.modes import BATCHNORM_ONLY, EVAL, ask, batches_of, finish, some_digits, switched
-from core.train_loop import TrainState, new_state, take_pending, train, update
+from core.modes import BATCHNORM_ONLY, EVAL, ask, batches_of, some_digits, switched
+from core.train_loop import TrainState, finish, new_state, take_pending, train, update
 
 BATCH = 64
 _VALIDATIONS = 10

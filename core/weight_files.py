@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from core.config import MODEL_NAMES, TrainConfig
 from core.errors import CheckpointError
-from core.models import Dropout, build_model
+from core.models import Dropout, build_model, outline
 
 MAX_FILE_BYTES = 64 * 2**20
 MAX_UNPACKED_BYTES = 256 * 2**20
@@ -67,10 +67,7 @@ def plain_model(config: TrainConfig, weights: dict[str, Tensor]) -> nn.Module:
 
 def network_source(config: TrainConfig) -> str:
     """The network as Python code that needs torch alone: an expression of nn.Sequential."""
-    with torch.device("meta"):
-        model = build_model(config) if config.model in MODEL_NAMES else None
-    assert model is not None
-    layers = [f'        ("{name}", nn.{module}),' for name, module in model.named_children()]
+    layers = [f'        ("{name}", nn.{module}),' for name, module in outline(config).named_children()]
     return "nn.Sequential(\n    OrderedDict([\n" + "\n".join(layers) + "\n    ])\n)"
 
 

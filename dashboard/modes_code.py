@@ -43,6 +43,12 @@ RATES: dict[str, tuple[str, float]] = {
     "SGD with momentum 0.9, 0.05": ("sgd_momentum", 0.05),
 }
 
+_BATCHNORM_IN_TRAIN_MODE = """twin = copy.deepcopy(model).eval()
+for layer in twin.modules():
+    if isinstance(layer, nn.modules.batchnorm._BatchNorm):
+        layer.train()
+"""
+
 _ORDERS = {
     "shuffled": "torch.randperm(len(labels))",
     "by_class": "labels.argsort(stable=True)",
@@ -92,11 +98,7 @@ def company(lab: "Lab", params: dict[str, Any]) -> str:
     """One image in different company."""
     return _head(lab) + f"""
 image = images[{params["place"]} : {params["place"]} + 1]
-twin = copy.deepcopy(model).eval()
-for layer in twin.modules():
-    if isinstance(layer, nn.modules.batchnorm._BatchNorm):
-        layer.train()
-
+{_BATCHNORM_IN_TRAIN_MODE}
 blank = torch.full((1, 1, 28, 28), (0 - 0.1307) / 0.3081)
 mixed = images[torch.randperm(len(images))[: {params["size"] - 1}]]
 outlier = mixed.clone()
@@ -123,11 +125,7 @@ from torchvision.transforms.v2 import functional as VF
 
 pixels = torch.from_numpy(digits.images.copy()).float() / 255
 order = torch.randperm(len(labels))
-twin = copy.deepcopy(model).eval()
-for layer in twin.modules():
-    if isinstance(layer, nn.modules.batchnorm._BatchNorm):
-        layer.train()
-
+{_BATCHNORM_IN_TRAIN_MODE}
 for {kind} in {SHIFTS[kind]}:
     brightness, contrast, noise = {", ".join(name if name == kind else repr(value) for name, value in values.items())}
     moved = VF.adjust_contrast(VF.adjust_brightness(pixels, brightness), contrast)
@@ -142,11 +140,7 @@ def inside(lab: "Lab", params: dict[str, Any]) -> str:
     order = _ORDERS[params["make_up"]]
     return _head(lab) + f"""
 batch = images[({order})[: {params["size"]}]]
-twin = copy.deepcopy(model).eval()
-for layer in twin.modules():
-    if isinstance(layer, nn.modules.batchnorm._BatchNorm):
-        layer.train()
-
+{_BATCHNORM_IN_TRAIN_MODE}
 norm, seen = twin.get_submodule({layer!r}), {{}}
 running_mean, running_var = norm.running_mean.clone(), norm.running_var.clone()
 norm.register_forward_hook(lambda _, inputs, output: seen.update(x=inputs[0], y=output))

@@ -103,9 +103,7 @@ def _job_row(experiment: Experiment, question: object, job: JobSnapshot | None) 
                       on_click=modes_session.run_again, args=(question,))  # fmt: skip
             st.caption("Trains four fresh networks beside each other; it takes a while and can be stopped.", width="stretch")
         elif job.status.is_active:
-            progress = job.progress
-            share = min(1.0, progress.done / progress.total) if progress.total else 0.0
-            st.progress(share, text=f"{progress.message} …", width="stretch")
+            st.progress(job.progress.share, text=f"{job.progress.message} …", width="stretch")
             st.button("Stop", icon=":material/stop:", key="m_stop", on_click=modes_session.stop_experiment)
         elif job.status == RunStatus.FAILED:
             st.error(theme.plain(job.reason), icon=":material/error:", width="stretch")

@@ -246,8 +246,7 @@ def _proofs(snapshot: RunSnapshot) -> None:
             if job is None:
                 st.caption(f"{words} Every bit of weights and optimizer is compared after each step.", width="content")
             elif working:
-                share = job.progress.done / job.progress.total if job.progress.total else 0.0
-                st.progress(min(1.0, share), text=f"{job.progress.message} …", width="stretch")
+                st.progress(job.progress.share, text=f"{job.progress.message} …", width="stretch")
             elif job.status == RunStatus.FAILED:
                 st.caption(f":material/error: {theme.plain(job.reason)}", width="content")
             elif proof := next((one for one in job.results if isinstance(one, Proof)), None):

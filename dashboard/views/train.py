@@ -104,8 +104,7 @@ def _download_progress() -> None:
     if job is None or not job.status.is_active:
         st.rerun()
     progress = job.progress
-    share = min(1.0, progress.done / progress.total) if progress.total else 0.0
-    st.progress(share, text=f"Downloading MNIST: {progress.message} {progress.done / 2**20:.1f} MiB")
+    st.progress(progress.share, text=f"Downloading MNIST: {progress.message} {progress.done / 2**20:.1f} MiB")
     st.button("Cancel", on_click=get_trainer().cancel_job, args=(session.DOWNLOAD_JOB,), key="cancel_download")
 
 

@@ -80,7 +80,8 @@ def test_a_killed_run_is_resumed_from_the_command_line_bit_for_bit(runs):
         wait_for(lambda folder=folder, resumes=resumes: read_info(folder).resumes == resumes)
         last_step = max(saved_states(folder), default=0)
         wait_for(lambda folder=folder, last_step=last_step: max(saved_states(folder), default=0) > last_step)
-        time.sleep(moments.uniform(0, 0.8))
+        until = time.monotonic() + moments.uniform(0, 0.8)
+        wait_for(lambda until=until: time.monotonic() > until)
         killed.kill()
         killed.wait()
         assert RunReader(folder).read().info.status == RunStatus.INTERRUPTED
