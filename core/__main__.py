@@ -6,6 +6,7 @@ import sys
 from dataclasses import asdict, replace
 from pathlib import Path
 from time import monotonic
+from typing import TYPE_CHECKING
 
 from core.config import TrainConfig, parse_values, settings
 from core.data import data_root, missing_files
@@ -13,8 +14,11 @@ from core.errors import ConfigError, CoreError
 from core.events import RunStatus
 from core.presets import PRESETS, preset_named
 from core.run_reader import RunSnapshot, read_config
-from core.run_store import run_folder, runs_root
+from core.run_store import run_folder, runs_root, saved_states
 from core.trainer import Trainer
+
+if TYPE_CHECKING:
+    from core.fork import Fork
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -23,6 +27,10 @@ def main(arguments: list[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     train = commands.add_parser("train", help="train one run; the dashboard shows it live")
     train.add_argument("--resume", metavar="ID", help="go on with a run that was stopped, failed or was killed, bit for bit")
+    train.add_argument("--fork", metavar="ID[@STEP]", help="a new run from another's newest saved state, or that of STEP, with "
+                       "the changes of --set")  # fmt: skip
+    train.add_argument("--schedule-then", choices=("hold", "stretch", "restart"), help="for a fork with more epochs: the "
+                       "learning rate stays, follows the schedule stretched, or the schedule begins anew")  # fmt: skip
     train.add_argument("--preset", help=f"one of {', '.join(PRESETS)} (default: tutorial)")
     train.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="change a setting; may be repeated: "
                        + ", ".join(settings()))  # fmt: skip
@@ -51,13 +59,17 @@ def main(arguments: list[str] | None = None) -> int:
 
 def config_from(preset: str, assignments: list[str]) -> TrainConfig:
     """A preset with `KEY=VALUE` changes. Raises ConfigError naming every unusable one."""
+    return replace(preset_named(preset), **parse_values(_assigned(assignments))).validate()
+
+
+def _assigned(assignments: list[str]) -> dict[str, str]:
     texts: dict[str, str] = {}
     for assignment in assignments:
         key, mark, value = assignment.partition("=")
         if not mark:
             raise ConfigError({key: f"write --set {key}=VALUE"})
         texts[key.strip()] = value
-    return replace(preset_named(preset), **parse_values(texts)).validate()
+    return texts
 
 
 def _check() -> int:
@@ -72,10 +84,14 @@ def _check() -> int:
 
 def _train(given: argparse.Namespace) -> int:
     data, runs = given.data or data_root(), given.runs or runs_root()
+    origin = None
     if given.resume is not None:
         if given.preset or given.set:
             raise ConfigError({"--resume": "a run goes on with its own settings; leave out --preset and --set"})
         config = read_config(run_folder(runs, given.resume))
+    elif given.fork is not None:
+        origin = _fork(given, runs)
+        config = origin.config
     else:
         config = config_from(given.preset or "tutorial", given.set)
     if config.dataset == "mnist" and missing_files(data):
@@ -85,7 +101,7 @@ def _train(given: argparse.Namespace) -> int:
         run_id = given.resume
         trainer.take_up(run_id, data, runs)
     else:
-        run_id = trainer.start(config, data, runs)
+        run_id = trainer.start(config, data, runs, origin=origin)
     try:
         _follow(trainer, runs, run_id, given.json)
     except KeyboardInterrupt:
@@ -93,6 +109,26 @@ def _train(given: argparse.Namespace) -> int:
         trainer.stop(run_id)
         trainer.wait_until_idle(60)
     return _report_end(trainer.read(runs, run_id), given.json)
+
+
+def _fork(given: argparse.Namespace, runs: Path) -> "Fork":
+    from core.fork import fork, longer
+    from core.saved_state import load_state, newest_state
+
+    parent, mark, step = given.fork.partition("@")
+    folder = run_folder(runs, parent)
+    if mark:
+        path = saved_states(folder).get(int(step) if step.isdecimal() else -1)
+        if path is None:
+            kept = ", ".join(map(str, saved_states(folder))) or "none"
+            raise ConfigError({"--fork": f"run {parent} keeps no state of step {step!r:.20}; it keeps {kept}"})
+        saved = load_state(path)
+    else:
+        saved = newest_state(folder)
+    if given.preset:
+        raise ConfigError({"--preset": "a fork has its parent's settings; change them with --set"})
+    config = replace(saved.config, **parse_values(_assigned(given.set)))
+    return fork(parent, saved, longer(saved, config, given.schedule_then) if given.schedule_then else config)
 
 
 def _prove(given: argparse.Namespace) -> int:

@@ -104,6 +104,9 @@ class TrainConfig:
         0.1, "BatchNorm momentum", "Weight of the newest batch in the running statistics. PyTorch's meaning: "
         "other frameworks call 1 minus this number momentum.", "Model", low=0.0, high=1.0,
         empty="a plain average over all batches")  # fmt: skip
+    batchnorm_frozen: bool = _setting(
+        False, "Freeze BatchNorm", "BatchNorm stays in eval mode while training: it uses its running statistics and does not "
+        "move them, as is usual when a trained network is trained on. Useful in a fork.", "Model")  # fmt: skip
 
     optimizer: str = _setting("adam", "Optimizer", "The rule that turns gradients into updates.", "Optimization",
         choices=OPTIMIZERS)  # fmt: skip
@@ -118,6 +121,9 @@ class TrainConfig:
     warmup_steps: int = _setting(
         0, "Warm-up steps", "The learning rate rises in a line over so many first steps. One-cycle has a warm-up of "
         "its own (the first quarter) unless a number is given here.", "Optimization", low=0, high=1_000_000)  # fmt: skip
+    schedule_start: int = _setting(
+        0, "Schedule starts at step", "The schedule and its warm-up reach from this step to the end of the run. Above 0 in a "
+        "fork whose schedule begins anew.", "Optimization", low=0, high=10_000_000)  # fmt: skip
     schedule_epochs: int = _setting(
         3, "Epochs between drops", "step: drop after so many epochs. plateau: drop when the validation loss has not "
         "improved for so many validations.", "Optimization", low=1, high=1000)  # fmt: skip
@@ -265,10 +271,13 @@ class TrainConfig:
         if not self.validations_per_epoch and (self.schedule == "plateau" or self.early_stopping_patience):
             what = "reduce on plateau" if self.schedule == "plateau" else "early stopping"
             found["validations_per_epoch"] = f"{what} needs validations during the run; got 0. Set 1 or more"
-        if not found and self.warmup_steps > self.total_steps():
-            found["warmup_steps"] = (
-                f"must be at most the number of steps of the run, {self.total_steps():,}; got {self.warmup_steps:,}"
+        left = self.total_steps() - self.schedule_start if not found else 0
+        if not found and left <= 0:
+            found["schedule_start"] = f"must be below the number of steps of the run, {self.total_steps():,}; got " + (
+                f"{self.schedule_start:,}"
             )
+        elif not found and self.warmup_steps > left:
+            found["warmup_steps"] = f"must be at most the number of steps of the schedule, {left:,}; got {self.warmup_steps:,}"
         if self.precision == "float16" and not (self.device.startswith("cuda") or self.device == "auto"):
             found["precision"] = f"float16 training needs a CUDA GPU; the device is {self.device}. Choose float32 or bfloat16"
         return found

@@ -35,6 +35,11 @@ class Lesson:
     weights: dict[str, Tensor]
     drawings: Digits
 
+    @property
+    def first_step(self) -> int:
+        """Its own steps begin at 0: its schedule, batches and optimizer are new."""
+        return 0
+
 
 def lesson_config(parent: TrainConfig, steps: int, learning_rate: float) -> TrainConfig:
     """The settings of a lesson: the parent's network and data, a constant low rate for so many steps. Raises ConfigError."""

@@ -174,6 +174,15 @@ def initialise(model: nn.Module, seed: int) -> None:
             module.reset_parameters()
 
 
+def enter_train_mode(model: nn.Module, config: TrainConfig) -> None:
+    """Train mode, as the run means it: with frozen BatchNorm those layers stay in eval mode."""
+    model.train()
+    if config.batchnorm_frozen:
+        for module in model.modules():
+            if isinstance(module, nn.modules.batchnorm._BatchNorm):
+                module.eval()
+
+
 def reseed_dropout(model: nn.Module, seed: int, step: int) -> None:
     """Give every dropout layer the masks that belong to this step."""
     for place, module in enumerate(model.modules()):

@@ -17,6 +17,7 @@ from core.config import TrainConfig
 from core.data import load_splits
 from core.errors import CoreError
 from core.events import Event, StepDone, Tested, Validated
+from core.fork import Fork, forked
 from core.hardware import environment, is_out_of_memory, keep_freed_memory, memory_words, numerics, release_device_memory
 from core.lesson import Lesson, LessonBatches, load_drawings, save_drawings
 from core.run_store import RunWriter, state_path
@@ -39,16 +40,16 @@ class RecordedRun:
 
     Args:
         config: checked settings. data_root: the data folder. writer: the run's folder.
-        shared: the process serves pages too. lesson: weights to start from and drawings to learn.
+        shared: the process serves pages too. origin: what to start from when the run does not start anew.
         goes_on: take the run up again where its newest whole state stands, instead of from the start.
     """
 
     def __init__(
-        self, config: TrainConfig, data_root: Path, writer: RunWriter, *, shared: bool, lesson: Lesson | None = None,
+        self, config: TrainConfig, data_root: Path, writer: RunWriter, *, shared: bool, origin: Lesson | Fork | None = None,
         goes_on: bool = False,
     ) -> None:  # fmt: skip
         self._config, self._data_root, self._writer, self._shared = config, data_root, writer, shared
-        self._lesson, self._snapshot_steps = lesson, snapshot_steps(config)
+        self._origin, self._snapshot_steps = origin, snapshot_steps(config)
         self._state: TrainState | None = None
         self._batches: Batches | None = None
         self._validated: Validated | None = None
@@ -64,11 +65,13 @@ class RecordedRun:
         keep_freed_memory()
         self._writer.write_environment(environment())
         splits = load_splits(self._config, self._data_root)
-        state = self._state = self._take_up() if self._goes_on else new_state(self._config, shared=self._shared)
+        state = self._state = self._first_state()
         self._device = state.device
         with numerics(state.threads, deterministic=self._config.deterministic):
             self._batches = make_batches(self._config, splits.train, state.device)
             self._add_lesson(state)
+            if isinstance(self._origin, Fork):
+                self.save_state()  # so that the run can go on without its parent, even before its first checkpoint
             for event in train(state, self._batches, splits.validation, splits.test):
                 if not isinstance(event, StepDone):
                     self._record(event)
@@ -95,6 +98,13 @@ class RecordedRun:
         self._saved_step, self._saved_at = state.step, monotonic()
         restart_clock(state)  # writing is no training time
 
+    def _first_state(self) -> TrainState:
+        if self._goes_on:
+            return self._take_up()
+        if isinstance(self._origin, Fork):
+            return forked(self._origin, shared=self._shared)
+        return new_state(self._config, shared=self._shared)
+
     def _take_up(self) -> TrainState:
         """The newest state that the recorded metrics reach up to; what was recorded after it is taken back."""
         saved: SavedState = newest_state(self._writer.folder, self._writer.recorded_steps())
@@ -105,9 +115,9 @@ class RecordedRun:
 
     def _add_lesson(self, state: TrainState) -> None:
         assert self._batches is not None
-        if self._lesson is not None:
-            state.model.load_state_dict(self._lesson.weights)
-            save_drawings(self._writer.folder, self._lesson.drawings)
+        if isinstance(self._origin, Lesson):
+            state.model.load_state_dict(self._origin.weights)
+            save_drawings(self._writer.folder, self._origin.drawings)
         drawings = load_drawings(self._writer.folder)
         if drawings is not None:
             self._batches = LessonBatches(self._batches, self._config, drawings, state.device)

@@ -51,7 +51,7 @@ class RunSnapshot:
     @property
     def step(self) -> int:
         """Finished updates."""
-        return int(self.steps.column("step")[-1]) if len(self.steps) else 0
+        return int(self.steps.column("step")[-1]) if len(self.steps) else self.info.first_step
 
     @property
     def total_steps(self) -> int:
@@ -81,7 +81,7 @@ class RunReader:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._config: TrainConfig | None = None
-        self._resumes = 0
+        self._resumes = self._first_step = 0
         self._forget()
 
     def _forget(self) -> None:
@@ -97,6 +97,7 @@ class RunReader:
     def read(self) -> RunSnapshot:
         """The run as it is now. Raises RunError when there is no such run or its settings cannot be read."""
         info = read_info(self.folder)
+        self._first_step = info.first_step
         if info.resumes != self._resumes:  # what came after a saved state was taken back
             self._resumes = info.resumes
             self._forget()
@@ -149,10 +150,11 @@ class RunReader:
         self._offsets[name] += whole
         rows = np.frombuffer(content[:whole], dtype)
         if name == "steps.bin" and len(rows):
-            expected = len(self._steps) + 1 + np.arange(len(rows))
+            known = self._first_step + len(self._steps)
+            expected = known + 1 + np.arange(len(rows))
             wrong = np.flatnonzero(rows["step"] != expected)
             if len(wrong):
-                self._damage[name] = f"{name} is damaged after step {len(self._steps) + int(wrong[0]):,}."
+                self._damage[name] = f"{name} is damaged after step {known + int(wrong[0]):,}."
                 rows = rows[: wrong[0]]
         return rows
 

@@ -72,6 +72,7 @@ class RunInfo:
         test_accuracy, best_accuracy: in [0, 1]; None until known.
         train_seconds: time in training steps, validations and pauses left out.
         parent, parent_step: the run and its step whose weights this one started from; None when it started anew.
+        first_step: steps before its first own one: above 0 for a fork, which counts on where its parent stood.
         imported: the name of the file it came from, when it was not trained here; its words are somebody else's.
         resumes: how often it was taken up again; what was recorded after the state it went on from is taken back then.
     """
@@ -93,6 +94,7 @@ class RunInfo:
     train_seconds: float = 0.0
     parent: str | None = None
     parent_step: int | None = None
+    first_step: int = 0
     resumes: int = 0
     imported: str = ""
 
@@ -148,8 +150,8 @@ class RunWriter:
             raise
 
     def recorded_steps(self) -> int:
-        """How many steps the metrics of this run hold, whole rows only."""
-        return (self.folder / "steps.bin").stat().st_size // STEP_DTYPE.itemsize
+        """Up to which step the metrics of this run reach, whole rows only."""
+        return self.info.first_step + (self.folder / "steps.bin").stat().st_size // STEP_DTYPE.itemsize
 
     def take_back(self, step: int, validated_step: int) -> None:
         """Drop what was recorded after `step`, and scores after `validated_step`: a run goes on from there.
@@ -157,7 +159,7 @@ class RunWriter:
         A crash in between leaves a folder from which this can be done again. Raises RunError.
         """
         try:
-            os.truncate(self.folder / "steps.bin", step * STEP_DTYPE.itemsize)
+            os.truncate(self.folder / "steps.bin", (step - self.info.first_step) * STEP_DTYPE.itemsize)
             reports = np.fromfile(self.folder / "reports.bin", REPORT_DTYPE)
             os.truncate(self.folder / "reports.bin", int((reports["step"] <= step).sum()) * REPORT_DTYPE.itemsize)
             lines = (self.folder / "events.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)

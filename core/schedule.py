@@ -22,8 +22,8 @@ def schedule_factor(config: TrainConfig, step: int) -> float:
     Returns:
         A number in [0, 1]. For "plateau" only the warm-up: the drops depend on the validations.
     """
-    total = config.total_steps()
-    step = min(step, total)
+    total = config.total_steps() - config.schedule_start
+    step = min(max(0, step - config.schedule_start), total)
     if config.schedule == "one_cycle":
         rise = config.warmup_steps or max(1, round(ONE_CYCLE_RISE * total))
         if step < rise:

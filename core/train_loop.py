@@ -35,7 +35,7 @@ from core.events import (
     Validated,
 )
 from core.hardware import choose_device, choose_precision, choose_threads, device_name, read_memory
-from core.models import build_model, reseed_dropout
+from core.models import build_model, enter_train_mode, reseed_dropout
 from core.schedule import schedule_factor
 
 REPORT_SECONDS = 0.1
@@ -110,7 +110,7 @@ def train(state: TrainState, batches: Batches, validation: Digits, test: Digits)
     yield _started(state)
     state.pending_since = perf_counter()
     while state.epoch < state.config.epochs:
-        state.model.train()
+        enter_train_mode(state.model, state.config)
         source = batches.epoch(state.epoch, state.batch)
         while True:
             # Before the next update, not after the last one: a run that continues from here first does what is still due.
@@ -367,6 +367,7 @@ def _validate(state: TrainState, validation: Digits) -> Iterator[Event]:
     if state.plateau is not None:
         _step_plateau(state, evaluation.loss)
     state.validated_step = state.step
+    enter_train_mode(state.model, state.config)
     yield Validated(state.step, state.step / state.config.steps_per_epoch(), evaluation, best)
     restart_clock(state)
 

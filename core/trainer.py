@@ -25,6 +25,7 @@ from core.run_reader import RunReader, RunSnapshot, read_config
 from core.run_store import RunInfo, RunWriter, read_info, run_folder, saved_states
 
 if TYPE_CHECKING:
+    from core.fork import Fork
     from core.lesson import Lesson
     from core.recorded_run import LiveWeights, RecordedRun
 
@@ -65,7 +66,7 @@ class _Run:
     pause: threading.Event = field(default_factory=threading.Event)
     stop: threading.Event = field(default_factory=threading.Event)
     status: RunStatus = RunStatus.QUEUED
-    lesson: "Lesson | None" = None
+    origin: "Lesson | Fork | None" = None
     weights: "LiveWeights | None" = None
     weights_wanted: threading.Event = field(default_factory=threading.Event)
     save_wanted: threading.Event = field(default_factory=threading.Event)
@@ -99,13 +100,14 @@ class Trainer:
         self._readers: OrderedDict[Path, tuple[threading.Lock, RunReader]] = OrderedDict()
 
     def start(
-        self, config: TrainConfig, data_root: Path, runs_root: Path, *, token: str | None = None, lesson: "Lesson | None" = None
-    ) -> str:
+        self, config: TrainConfig, data_root: Path, runs_root: Path, *, token: str | None = None,
+        origin: "Lesson | Fork | None" = None,
+    ) -> str:  # fmt: skip
         """Put a run in line and return its id; it begins at once when nothing runs.
 
         Args:
             token: who starts. The same settings by the same one within two seconds are a double click: one run.
-            lesson: weights to start from and drawings to learn, when the run is not to start anew.
+            origin: what to start from, when the run is not to start anew.
 
         Raises:
             ConfigError: unusable settings. RunError: the queue is full, or the folder cannot be written.
@@ -117,9 +119,11 @@ class Trainer:
                     return run_id
             self._check_room()
             writer = RunWriter.create(runs_root, config, preset_of(config))
-            if lesson is not None:
-                writer.update(parent=lesson.parent, parent_step=lesson.parent_step)
-            self._queue(_Run(writer, config, data_root, token, monotonic() + _DOUBLE_CLICK_SECONDS, lesson=lesson))
+            if origin is not None:
+                first = origin.first_step
+                writer.update(parent=origin.parent, parent_step=origin.parent_step, first_step=first, step=first)
+                writer.set_status(RunStatus.QUEUED)
+            self._queue(_Run(writer, config, data_root, token, monotonic() + _DOUBLE_CLICK_SECONDS, origin=origin))
             return writer.run_id
 
     def take_up(self, run_id: str, data_root: Path, runs_root: Path) -> None:
@@ -316,7 +320,7 @@ class Trainer:
             from core.recorded_run import RecordedRun  # torch comes with it: not before the first run
 
             recorded = RecordedRun(
-                run.config, run.data_root, run.writer, shared=self._shared, lesson=run.lesson, goes_on=run.goes_on
+                run.config, run.data_root, run.writer, shared=self._shared, origin=run.origin, goes_on=run.goes_on
             )
             with recorded, closing(recorded.events()) as events:
                 for event in events:

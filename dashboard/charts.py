@@ -5,7 +5,7 @@ A `Chart` is a plain description. The live component draws it from the points it
 """
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -92,15 +92,21 @@ class Sent:
 
 @dataclass(eq=False)
 class _Axis:
-    """Places of rows along the chosen x axis."""
+    """Places of rows along the chosen x axis.
+
+    Attributes:
+        shift: added to every place; a parent's lines are moved so that they meet its child's at the fork.
+    """
 
     snapshot: RunSnapshot
     view: View
-    minutes: bool = field(init=False)
+    minutes: bool | None = None
+    shift: float = 0.0
 
     def __post_init__(self) -> None:
         steps = self.snapshot.steps
-        self.minutes = bool(len(steps)) and float(steps.column("seconds")[-1]) > 300
+        if self.minutes is None:
+            self.minutes = bool(len(steps)) and float(steps.column("seconds")[-1]) > 300
 
     @property
     def title(self) -> str:
@@ -110,23 +116,27 @@ class _Axis:
 
     def of(self, step: npt.NDArray[Any], seconds: npt.NDArray[Any]) -> Floats:
         if self.view.axis == "time":
-            return seconds.astype(np.float64) / (60 if self.minutes else 1)
+            return seconds.astype(np.float64) / (60 if self.minutes else 1) + self.shift
         values = step.astype(np.float64)
-        return values / self.snapshot.config.steps_per_epoch() if self.view.axis == "epoch" else values
+        return (values / self.snapshot.config.steps_per_epoch() if self.view.axis == "epoch" else values) + self.shift
 
 
-def run_charts(snapshot: RunSnapshot, view: View, sent: Sent | None = None) -> tuple[list[Chart], Sent, bool]:
+def run_charts(
+    snapshot: RunSnapshot, view: View, sent: Sent | None = None, parent: RunSnapshot | None = None
+) -> tuple[list[Chart], Sent, bool]:
     """The charts of a run.
 
     Args:
         sent: what the viewer has; only later points are given then, as long as they fit to it.
+        parent: the run that it was forked from, drawn behind it from its beginning.
 
     Returns:
         (charts, what the viewer has after them, whether they are complete in themselves).
     """
     axis = _Axis(snapshot, view)
     steps_bucket, reports_bucket = bucket_size(len(snapshot.steps)), bucket_size(len(snapshot.reports))
-    token = "/".join(map(str, (snapshot.info.run_id, view.axis, axis.minutes, view.window, steps_bucket, reports_bucket)))
+    parts = (snapshot.info.run_id, view.axis, axis.minutes, view.window, steps_bucket, reports_bucket)
+    token = "/".join(map(str, (*parts, len(parent.steps) if parent else 0)))
     complete = sent is None or sent.token != token
     start = Sent() if complete or sent is None else sent
     charts = [
@@ -136,8 +146,37 @@ def run_charts(snapshot: RunSnapshot, view: View, sent: Sent | None = None) -> t
         _gradient_chart(snapshot, axis, start.steps),
         _memory_chart(snapshot, axis, start.reports),
     ]
+    if parent is not None and len(parent.steps):
+        charts = [_with_parent(chart, _parent_lines(chart.id, parent, snapshot, axis, complete)) for chart in charts]
     last = Sent(token, max(0, len(snapshot.steps) // steps_bucket - 1), max(0, len(snapshot.reports) // reports_bucket - 1))
     return charts, last, complete
+
+
+def _parent_lines(chart: str, parent: RunSnapshot, child: RunSnapshot, axis: _Axis, complete: bool) -> list[Line]:
+    """A parent's lines, moved so that both runs meet where the child begins. A viewer that has them gets no points again."""
+    step = np.array([child.info.parent_step or 0], np.int64)
+    meet = _Axis(parent, axis.view, axis.minutes).of(step, _seconds_at(parent, step))[0]
+    begin = 0.0 if axis.view.axis == "time" else child.info.first_step / (
+        child.config.steps_per_epoch() if axis.view.axis == "epoch" else 1)  # fmt: skip
+    moved, view, gray = _Axis(parent, axis.view, axis.minutes, float(begin - meet)), axis.view, theme.PARENT_RUN
+    train: dict[str, Any] = {"name": "parent, train", "color": gray, "width": 1.5}
+    validation: dict[str, Any] = {"name": "parent, validation", "color": gray, "dash": "dash"}
+    match chart:
+        case "loss":
+            lines = [_smooth_line(parent, view, moved, 0, "loss", 1, **train),
+                     _validation_line(parent, moved, "loss", **validation)]  # fmt: skip
+        case "accuracy":
+            lines = [_smooth_line(parent, view, moved, 0, "accuracy", 100, hover="%{y:.2f} %", **train),
+                     _validation_line(parent, moved, "accuracy", 100, hover="%{y:.2f} %", **validation)]  # fmt: skip
+        case "learning_rate" | "gradient_norm":
+            lines = [_step_line(parent, moved, 0, chart, name="parent", color=gray, width=1)]
+        case _:
+            lines = []
+    return lines if complete else [replace(line, first=len(line.x), x=line.x[:0], y=line.y[:0]) for line in lines]
+
+
+def _with_parent(chart: Chart, lines: list[Line]) -> Chart:
+    return replace(chart, lines=[*lines, *chart.lines])
 
 
 def _step_line(snapshot: RunSnapshot, axis: _Axis, first: int, column: str, scale: float = 1.0, **style: Any) -> Line:
@@ -172,7 +211,8 @@ def _seconds_at(snapshot: RunSnapshot, steps: Rows) -> Floats:
     seconds = snapshot.steps.column("seconds")
     if not len(seconds):
         return np.zeros(len(steps))
-    return seconds[np.clip(steps - 1, 0, len(seconds) - 1)].astype(np.float64)
+    rows = steps - 1 - snapshot.info.first_step
+    return seconds[np.clip(rows, 0, len(seconds) - 1)].astype(np.float64)
 
 
 def _nonfinite_line(snapshot: RunSnapshot, axis: _Axis, column: str) -> list[Line]:
@@ -295,9 +335,9 @@ def figure(chart: Chart) -> go.Figure:
     return drawn
 
 
-def standalone_html(snapshot: RunSnapshot, view: View) -> str:
+def standalone_html(snapshot: RunSnapshot, view: View, parent: RunSnapshot | None = None) -> str:
     """All charts of a run as one page that opens without a network."""
-    charts, _, _ = run_charts(snapshot, view)
+    charts, _, _ = run_charts(snapshot, view, parent=parent)
     parts = [
         figure(chart).to_html(full_html=False, include_plotlyjs=(number == 0), config=PLOT_CONFIG)
         for number, chart in enumerate(charts)

@@ -8,6 +8,7 @@ import streamlit as st
 
 from core.digit_image import DigitImage, finish
 from core.errors import CoreError
+from core.lesson import DRAWINGS_FILE
 from core.pins import MAX_PINS, Pin, as_csv, as_zip, load_pins, remove_pin
 from core.predictor import Prediction, Predictor, load_predictor
 from core.run_store import RunInfo, read_info, run_folder, runs_root
@@ -86,7 +87,7 @@ def _curve(chosen: Chosen, pins: Sequence[Pin], inputs: np.ndarray) -> None:
 
 def _compare(info: RunInfo, pins: Sequence[Pin], answers: Sequence[Prediction], inputs: np.ndarray) -> None:
     """For a model that was taught: before and after, on the drawings and on the test split."""
-    if info.parent is None:
+    if info.parent is None or not (run_folder(runs_root(), info.run_id) / DRAWINGS_FILE).exists():
         return
     try:
         parent = read_info(run_folder(runs_root(), info.parent))

@@ -199,7 +199,7 @@ def start_lesson(run_id: str, kind: str, count: int, learning_rate: float) -> No
         parent = chosen.predictor
         config = lesson_config(parent.config, count, learning_rate)
         lesson = Lesson(run_id, parent.step, parent.model.state_dict(), as_digits(load_pins(runs_root())))
-        new = get_trainer().start(config, data_root(), runs_root(), token=session.session_id(), lesson=lesson)
+        new = get_trainer().start(config, data_root(), runs_root(), token=session.session_id(), origin=lesson)
     except CoreError as error:
         st.session_state.lesson_problem = str(error)
         return

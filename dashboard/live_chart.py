@@ -71,13 +71,14 @@ def plotly_address() -> str | None:
     return f"/{base}/app/static/{_SCRIPT}".replace("//", "/")
 
 
-def live_charts(snapshot: RunSnapshot, view: View, *, key: str) -> None:
-    """Draw a run's charts. Called at each refresh; sends only what this session's browser does not have yet."""
+def live_charts(snapshot: RunSnapshot, view: View, *, key: str, parent: RunSnapshot | None = None) -> None:
+    """Draw a run's charts, its parent's behind. Called at each refresh; sends only what this session's browser does not have
+    yet."""
     address = plotly_address()
     if address is None or session.charts_failed(key):
-        _fallback(snapshot, view, key)
+        _fallback(snapshot, view, key, parent)
         return
-    charts, sent, complete = run_charts(snapshot, view, session.charts_sent(key))
+    charts, sent, complete = run_charts(snapshot, view, session.charts_sent(key), parent)
     result = _component("charts")(
         key=key,
         data=message(charts, sent, complete, address, f"{snapshot.info.run_id}/{view.axis}"),
@@ -147,8 +148,8 @@ def _short(value: float) -> float | int | None:
     return float(f"{value:.6g}")
 
 
-def _fallback(snapshot: RunSnapshot, view: View, key: str) -> None:
+def _fallback(snapshot: RunSnapshot, view: View, key: str, parent: RunSnapshot | None) -> None:
     st.caption("The live charts could not load plotly.js from this server, so these are drawn anew at each refresh: zoom "
                "is not kept.")  # fmt: skip
-    for chart in run_charts(snapshot, view)[0]:
+    for chart in run_charts(snapshot, view, parent=parent)[0]:
         st.plotly_chart(figure(chart), key=f"{key}-{chart.id}", alt=chart.alt, config=PLOT_CONFIG)

@@ -51,7 +51,7 @@ def model_words(chosen: Chosen) -> str:
         score = f"test accuracy {info.test_accuracy:.2%}"
     elif chosen.kind == "best" and info.best_accuracy is not None:
         score = f"validation accuracy {info.best_accuracy:.2%}, not tested"
-    parent = f", taught from run {info.parent} (step {info.parent_step:,})" if info.parent else ""
+    parent = f", started from run {info.parent} (step {info.parent_step:,})" if info.parent else ""
     return f"**{name}**, {where}, **{score}**{parent}"
 
 

@@ -7,11 +7,13 @@ from typing import Literal
 import numpy as np
 import streamlit as st
 
+from core.errors import RunError
 from core.events import Mistake, RunStatus
 from core.run_reader import RunSnapshot
 from core.run_store import RunInfo, disk_bytes, run_folder, runs_root, saved_states
 from core.trainer import get_trainer
 from dashboard import charts, pictures, session, theme
+from dashboard.fork_panel import fork_panel
 from dashboard.live_chart import live_charts, plot
 
 CHART_KEY = "live_charts"
@@ -26,11 +28,13 @@ def run_panel(snapshot: RunSnapshot) -> None:
     _progress(snapshot)
     _foreign_note(snapshot)
     _ending(snapshot)
+    parent = _parent(snapshot.info)
     _first_loss(snapshot)
     _chart_settings()
-    live_charts(snapshot, session.charts_view(), key=CHART_KEY)
+    live_charts(snapshot, session.charts_view(), key=CHART_KEY, parent=parent)
     _evaluation(snapshot)
-    _downloads(snapshot)
+    _downloads(snapshot, parent)
+    fork_panel(snapshot)
     _proofs(snapshot)
 
 
@@ -142,9 +146,22 @@ def _resume(info: RunInfo) -> None:
                    width="content")  # fmt: skip
 
 
+def _parent(info: RunInfo) -> RunSnapshot | None:
+    """The run that this one started from, to be drawn behind it; None without one, and a word when it is gone."""
+    if info.parent is None:
+        return None
+    st.caption(f":material/fork_right: Starts from run {info.parent} after its step {info.parent_step or 0:,}; "
+               "that run's curves are drawn in gray.")  # fmt: skip
+    try:
+        return get_trainer().read(runs_root(), info.parent)
+    except RunError as error:
+        st.caption(f":material/info: Its curves cannot be drawn: {theme.plain(str(error))}")
+        return None
+
+
 def _first_loss(snapshot: RunSnapshot) -> None:
-    """The first loss against that of guessing."""
-    if not len(snapshot.steps):
+    """The first loss against that of guessing, for a run that starts anew."""
+    if not len(snapshot.steps) or snapshot.info.parent:
         return
     first = float(snapshot.steps.column("loss")[0])
     verdict = first_loss_words(first)
@@ -205,7 +222,7 @@ def _mistake(one: Mistake) -> str:
     return pictures.figure(image, words, f"A {one.label} taken for a {one.predicted}")
 
 
-def _downloads(snapshot: RunSnapshot) -> None:
+def _downloads(snapshot: RunSnapshot, parent: RunSnapshot | None) -> None:
     run_id, view = snapshot.info.run_id, session.charts_view()
     with st.container(horizontal=True):
         st.download_button("Metrics (CSV)", lambda: metrics_csv(snapshot), f"{run_id}-steps.csv", "text/csv",
@@ -213,7 +230,7 @@ def _downloads(snapshot: RunSnapshot) -> None:
         _weights(snapshot)
         st.download_button("Settings (JSON)", snapshot.config.to_json(), f"{run_id}-config.json", "application/json",
                            on_click="ignore")  # fmt: skip
-        st.download_button("Charts (HTML)", lambda: charts.standalone_html(snapshot, view), f"{run_id}-charts.html",
+        st.download_button("Charts (HTML)", lambda: charts.standalone_html(snapshot, view, parent), f"{run_id}-charts.html",
                            "text/html", on_click="ignore", disabled=not len(snapshot.steps))  # fmt: skip
 
     st.caption(disk_words(run_folder(runs_root(), run_id)))

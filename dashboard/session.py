@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-from core.config import TrainConfig, format_value, parse_values, settings
+from core.config import TrainConfig, field_kind, format_value, parse_values, settings
 from core.data import data_root, missing_files
 from core.errors import ConfigError, CoreError
 from core.events import Progress
@@ -66,11 +66,18 @@ def form_key(name: str) -> str:
 
 def fill_form(config: TrainConfig) -> None:
     """Show these settings in the form, at its next drawing."""
-    for name, setting in settings().items():
-        value = getattr(config, name)
-        as_text = isinstance(value, float) or isinstance(TrainConfig.__dataclass_fields__[name].default, float)
-        as_text = as_text or (name == "device") or (value is None and name in ("gradient_clip", "batchnorm_momentum"))
-        st.session_state[form_key(name)] = format_value(value) if as_text and not setting.choices else value
+    for name in settings():
+        st.session_state[form_key(name)] = widget_value(name, getattr(config, name))
+
+
+def widget_value(name: str, value: Any) -> Any:
+    """A setting's value as its widget holds it: text where a person types a number such as 1e-5."""
+    return format_value(value) if field_kind(name) in (float, str) and not settings()[name].choices else value
+
+
+def widget_text(key: str) -> str:
+    """What a widget of a setting holds, as text to parse; "" for one that was not drawn yet."""
+    return format_value(st.session_state.get(key))
 
 
 def choose_preset(key: str) -> None:
@@ -83,7 +90,7 @@ def choose_preset(key: str) -> None:
 
 def form_config() -> tuple[TrainConfig | None, dict[str, str]]:
     """The form's settings, or None, and what is unusable: field -> words."""
-    texts = {name: format_value(st.session_state.get(form_key(name))) for name in settings()}
+    texts = {name: widget_text(form_key(name)) for name in settings()}
     try:
         config = TrainConfig(**parse_values(texts))
     except ConfigError as error:

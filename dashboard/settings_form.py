@@ -12,7 +12,7 @@ def settings_form(found: dict[str, str], config: TrainConfig | None) -> None:
     """Draw the form. `found`: problems by field; `config`: the settings when they are usable, for the preview."""
     grouped = {group: [name for name, one in settings().items() if one.group == group] for group in GROUPS}
     for name in grouped.pop("Main"):
-        _field(name, found)
+        setting_field(name, found, session.form_key(name))
     for group, names in grouped.items():
         wrong = sum(name in found for name in names)
         changed = config is not None and any(name in config.changed() for name in names)
@@ -20,7 +20,7 @@ def settings_form(found: dict[str, str], config: TrainConfig | None) -> None:
         # Closed groups are not drawn at all: thirty widgets take a browser seconds.
         with st.expander(f"{group}{mark}", expanded=bool(wrong), key=f"group_{group}", on_change="rerun") as opened:
             for name in names if opened.open else ():
-                _field(name, found)
+                setting_field(name, found, session.form_key(name))
                 if name == "schedule" and config is not None:
                     st.caption("Learning rate over the run" + _plateau_note(config))
                     plot(schedule_figure(config), key="schedule_preview",
@@ -31,8 +31,9 @@ def _plateau_note(config: TrainConfig) -> str:
     return ", before any drop: those depend on the validation loss" if config.schedule == "plateau" else ""
 
 
-def _field(name: str, found: dict[str, str]) -> None:
-    setting, key = settings()[name], session.form_key(name)
+def setting_field(name: str, found: dict[str, str], key: str) -> None:
+    """The widget of one setting, and its problem below it."""
+    setting = settings()[name]
     kind = field_kind(name)
     if setting.choices:
         st.selectbox(setting.label, setting.choices, key=key, help=setting.help, persist_state="session",

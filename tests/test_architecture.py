@@ -16,7 +16,7 @@ ROWS = [
     {"train_loop", "checkpoints", "digit_image", "lesson"},
     {"run_store", "predictor"},
     {"saved_state", "weight_files", "run_reader", "preflight", "snapshots", "findings", "modes", "insight"},
-    {"mode_scores", "shift", "batch_statistics", "dropout_passes", "mode_gap"},
+    {"fork", "mode_scores", "shift", "batch_statistics", "dropout_passes", "mode_gap"},
     {"mode_costs", "twin_trainings"},
     {"recorded_run", "imported", "proofs"},
     {"trainer"},

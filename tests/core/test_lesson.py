@@ -59,7 +59,7 @@ def test_a_lesson_teaches_the_drawings_and_names_its_parent(trainer, runs, tmp_p
 
     config = lesson_config(before.config, 60, 1e-3)
     lesson = Lesson(parent, before.step, before.model.state_dict(), drawings)
-    child = trainer.start(config, tmp_path, runs, lesson=lesson)
+    child = trainer.start(config, tmp_path, runs, origin=lesson)
     assert child != parent
     snapshot = wait_for_status(trainer, runs, child, RunStatus.FINISHED)
     assert (snapshot.info.parent, snapshot.info.parent_step) == (parent, before.step)

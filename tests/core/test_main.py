@@ -5,6 +5,7 @@ import pytest
 from core.__main__ import config_from, main
 from core.config import TrainConfig
 from core.errors import ConfigError
+from core.run_reader import RunReader
 from core.run_store import list_runs
 
 QUICK = ["--set", "dataset=mnist_sample", "--set", "train_size=320", "--set", "validation_size=100", "--set", "threads=1"]
@@ -62,3 +63,22 @@ def test_check_looks_at_this_machine(capsys):
     shown = capsys.readouterr().out
     assert "torch" in shown
     assert "Matrix product on cpu" in shown
+
+
+def test_a_fork_from_the_command_line(runs, capsys):
+    small = ["dataset=mnist_sample", "train_size=640", "epochs=1", "threads=1", "device=cpu", "schedule=cosine"]
+    data = ["--data", str(runs), "--runs", str(runs), "--json"]
+    assert main(["train", *data, *(part for one in small for part in ("--set", one))]) == 0
+    parent = json.loads(capsys.readouterr().out.splitlines()[-1])
+    command = ["train", *data, "--fork", f"{parent['run_id']}@10"]
+    assert main([*command, "--set", "epochs=2", "--schedule-then", "restart"]) == 0
+    child = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert (child["status"], child["steps"]) == ("finished", 20)
+    snapshot = RunReader(runs / child["run_id"]).read()
+    assert (snapshot.info.parent, snapshot.config.schedule_start) == (parent["run_id"], 10)
+    assert main([*command[:-1], f"{parent['run_id']}@7"]) == 2
+    assert "keeps no state of step '7'; it keeps 10" in capsys.readouterr().err
+    assert main(command) == 1
+    assert "nothing is left" in capsys.readouterr().err
+    assert main([*command, "--set", "model=mlp"]) == 2
+    assert "a fork keeps its parent's, simple_cnn" in capsys.readouterr().err

@@ -155,3 +155,42 @@ def test_the_csv_holds_every_step_and_score():
     assert table["validation_accuracy"].dropna().tolist() == [0.95, 0.95]
     assert table["test_accuracy"].dropna().tolist() == [0.95]
     assert set(STEP_DTYPE.names or ()) <= set(table.columns)
+
+
+def forked_of(count: int, parent_step: int, first_step: int) -> RunSnapshot:
+    """A child that began at `parent_step` of its parent, which is `first_step` in its own counting."""
+    whole = snapshot_of(count)
+    info = dataclasses.replace(
+        whole.info, run_id="child", parent=whole.info.run_id, parent_step=parent_step, first_step=first_step
+    )
+    history = StepHistory()
+    rows = steps(first_step + 1, count).steps.copy()
+    history.append(rows)
+    validations = tuple(Validated(first_step + 10, (first_step + 10) / 10, SCORE, True) for _ in "x")
+    return dataclasses.replace(whole, info=info, steps=history, validations=validations, tested=None)
+
+
+@pytest.mark.parametrize("axis", ["step", "epoch", "time"])
+def test_parent_and_child_meet_where_the_child_begins(axis):
+    parent, child = snapshot_of(60), forked_of(30, parent_step=40, first_step=20)
+    drawn, sent, complete = run_charts(child, View(axis=axis, window=1), parent=parent)
+    assert complete
+    loss = {line.name: line for line in drawn[0].lines}
+    own, of_parent = loss["train, mean of 1 steps"], loss["parent, train"]
+    # The parent's step 41 lies where the child's first step lies: one step, or its time, after the fork.
+    first = {"step": 21, "epoch": 2.1, "time": of_parent.x[40]}[axis]
+    assert of_parent.x[40] == pytest.approx(first)
+    assert own.x[0] == pytest.approx({"step": 21, "epoch": 2.1, "time": child.steps.column("seconds")[0]}[axis])
+    assert len(of_parent.x) == 60
+    assert of_parent.x[39] == pytest.approx({"step": 20, "epoch": 2.0, "time": 0.0}[axis])
+    # The next message brings only what is new; the parent's points are there already.
+    browser = Browser()
+    assert browser.receive(message(drawn, sent, complete, "", ""))
+    before = {key: points for key, points in browser.points.items() if "parent" in key}
+    more, later, complete = run_charts(forked_of(32, 40, 20), View(axis=axis, window=1), sent, parent)
+    assert not complete
+    assert browser.receive(message(more, later, complete, "", ""))
+    assert {key: points for key, points in browser.points.items() if "parent" in key} == before
+    names = {chart.id: [line.name for line in chart.lines if "parent" in line.name] for chart in drawn}
+    assert names == {"loss": ["parent, train", "parent, validation"], "accuracy": ["parent, train", "parent, validation"],
+                     "learning_rate": ["parent"], "gradient_norm": ["parent"], "memory": []}  # fmt: skip

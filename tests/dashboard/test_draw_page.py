@@ -260,7 +260,7 @@ def test_a_lesson_becomes_a_run_that_names_its_parent(page, runs, trained):
     wait_for(lambda: not core.trainer.get_trainer().active())
     app.run()
     assert not app.exception
-    assert f"taught from run {trained[1]}" in texts(app)
+    assert f"started from run {trained[1]}" in texts(app)
     assert app.table[0].value.iloc[1, 2] == f"{list_runs(runs)[0].test_accuracy:.2%}"
 
 

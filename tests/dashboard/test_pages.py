@@ -208,5 +208,37 @@ def test_a_proof_is_one_button(app, tmp_path, kind):
     assert "It holds: 60 steps trained" in texts(app).replace("\\", "")
 
 
+def test_a_fork_changes_one_thing_and_names_its_parent(app, tmp_path):
+    runs = tmp_path / "runs"
+    run_id = ended_run(runs)
+    app.query_params["run"] = run_id
+    app.run()
+    wait_for(session_is_warm)
+    app.session_state[f"fork_open_{run_id}"] = True
+    app.run()
+    assert not app.exception
+    assert "Nothing is changed" in texts(app)
+    app.multiselect(key=f"fork_names_{run_id}").set_value(["learning_rate", "optimizer"]).run()
+    app.text_input(key=f"fork_{run_id}_learning_rate").set_value("minus one").run()
+    assert button(app, "Start the fork").disabled
+    assert "a number such as 0.001" in texts(app)
+    app.text_input(key=f"fork_{run_id}_learning_rate").set_value("1e-5").run()
+    app.selectbox(key=f"fork_{run_id}_optimizer").set_value("sgd").run()
+    assert "Learning rate: 0.001 → 1e-5" in texts(app).replace("\\", "")
+    assert "begins without memory" in texts(app)
+    button(app, "Start the fork").click().run()
+    assert not app.exception
+    child = app.session_state["shown_run"]
+    assert child != run_id
+    snapshot = wait_for_status(core.trainer.get_trainer(), runs, child, RunStatus.FINISHED)
+    assert (snapshot.info.parent, snapshot.config.learning_rate, snapshot.config.optimizer) == (run_id, 1e-5, "sgd")
+    app.run()
+    assert f"Starts from run {run_id}" in texts(app)
+    # The child has reached its end: it asks for more epochs and what its learning rate is to do.
+    app.session_state[f"fork_open_{child}"] = True
+    app.run()
+    assert app.number_input(key=f"fork_{child}_epochs").value == 15
+
+
 def session_is_warm():
     return (job := core.trainer.get_trainer().job("warm-up")) is not None and not job.status.is_active

@@ -1,0 +1,64 @@
+"""What a person has filled in to fork a run. With the other `*session.py` files the only ones that touch Streamlit's state."""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from core.config import TrainConfig, parse_values
+from core.data import data_root
+from core.errors import ConfigError, CoreError
+from core.run_store import run_folder, runs_root, saved_states
+from core.trainer import get_trainer
+from dashboard import session
+
+if TYPE_CHECKING:
+    from core.fork import RateChoice
+
+
+def changed_names(run_id: str) -> list[str]:
+    """The settings that were chosen to be changed, the number of epochs first."""
+    return ["epochs", *st.session_state.get(f"fork_names_{run_id}", [])]
+
+
+def field_key(run_id: str, name: str, default: TrainConfig) -> str:
+    """The widget key of a setting in a run's fork form; it begins with the value in `default`."""
+    key = f"fork_{run_id}_{name}"
+    if key not in st.session_state:
+        st.session_state[key] = session.widget_value(name, getattr(default, name))
+    return key
+
+
+def fork_config(run_id: str, parent: TrainConfig) -> tuple[TrainConfig, dict[str, str]]:
+    """(the parent's settings with what was changed, problems by field)."""
+    texts = {name: session.widget_text(f"fork_{run_id}_{name}") for name in changed_names(run_id)}
+    try:
+        config = replace(parent, **parse_values(texts))
+    except ConfigError as error:
+        return parent, error.problems
+    return config, config.problems()
+
+
+def start_fork(run_id: str, step: int, config: TrainConfig, rate: "RateChoice | None") -> None:
+    """Fork a run from the state saved after `step`, and show the child. Problems are kept for the page."""
+    from core.fork import fork, longer
+    from core.saved_state import load_state
+
+    try:
+        path = saved_states(run_folder(runs_root(), run_id)).get(step)
+        if path is None:
+            raise CoreError(f"The state saved after step {step:,} is gone: newer ones have taken its place. Choose another.")
+        saved = load_state(path)
+        made = fork(run_id, saved, longer(saved, config, rate) if rate else config)
+        child = get_trainer().start(made.config, data_root(), runs_root(), token=session.session_id(), origin=made)
+    except CoreError as error:
+        st.session_state.fork_problem = (run_id, str(error))
+        return
+    st.session_state.fork_problem = (run_id, "")
+    session.show_run(child)
+
+
+def problem(run_id: str) -> str:
+    """Why the last fork of this run did not start; "" when it did."""
+    of, words = st.session_state.get("fork_problem", ("", ""))
+    return words if of == run_id else ""
