@@ -230,10 +230,29 @@ def _downloads(snapshot: RunSnapshot, parent: RunSnapshot | None) -> None:
         _weights(snapshot)
         st.download_button("Settings (JSON)", snapshot.config.to_json(), f"{run_id}-config.json", "application/json",
                            on_click="ignore")  # fmt: skip
+        _script(snapshot)
         st.download_button("Charts (HTML)", lambda: charts.standalone_html(snapshot, view, parent), f"{run_id}-charts.html",
                            "text/html", on_click="ignore", disabled=not len(snapshot.steps))  # fmt: skip
 
     st.caption(disk_words(run_folder(runs_root(), run_id)))
+
+
+def _script(snapshot: RunSnapshot) -> None:
+    """The run as one Python file."""
+    info, started = snapshot.info, snapshot.started
+    words = "One Python file with nothing of Digit Lab in it: PyTorch's own calls only, and the same losses to the last bit."
+    if info.parent or info.imported:
+        words = "Only for runs that began with weights of their own: this one started from others."
+    can = bool(started and session.is_warm() and not info.parent and not info.imported)
+
+    def text() -> str:
+        from core.run_script import run_script
+
+        assert started is not None
+        return run_script(info.run_id, snapshot.config, started)
+
+    st.download_button("Script (Python)", text if can else "", f"{info.run_id}.py", "text/x-python", on_click="ignore",
+                       disabled=not can, help=words)  # fmt: skip
 
 
 _PROOF_WORDS: dict[Literal["repeat", "resume"], tuple[str, str]] = {

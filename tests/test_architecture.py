@@ -15,7 +15,7 @@ ROWS = [
     {"batches", "download", "picture", "pins", "measures"},
     {"train_loop", "checkpoints", "digit_image", "lesson"},
     {"run_store", "predictor"},
-    {"saved_state", "weight_files", "run_reader", "preflight", "snapshots", "findings", "modes", "insight"},
+    {"saved_state", "weight_files", "run_reader", "preflight", "snapshots", "findings", "modes", "insight", "run_script"},
     {"fork", "mode_scores", "shift", "batch_statistics", "dropout_passes", "mode_gap"},
     {"mode_costs", "twin_trainings"},
     {"recorded_run", "imported", "proofs"},
