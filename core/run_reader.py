@@ -191,5 +191,9 @@ def _event_of(values: dict[str, Any]) -> Event:
 
 def _evaluation_of(values: dict[str, Any]) -> Evaluation:
     mistakes = tuple(Mistake(**{**one, "image": base64.b64decode(one["image"])}) for one in values["mistakes"])
-    confusion = tuple(tuple(row) for row in values["confusion"])
-    return Evaluation(**{**values, "mistakes": mistakes, "confusion": confusion})
+    confusion = tuple(tuple(int(count) for count in row) for row in values["confusion"])
+    numbers = {name: float(values[name]) for name in ("loss", "accuracy", "seconds")}
+    whole = len(confusion) == 10 and all(len(row) == 10 for row in confusion)
+    if not whole or any(len(one.image) != 784 or one.label not in range(10) for one in mistakes):
+        raise ValueError("an evaluation of something else than ten digits")
+    return Evaluation(**{**values, **numbers, "mistakes": mistakes, "confusion": confusion})

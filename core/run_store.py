@@ -22,7 +22,7 @@ import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, get_type_hints
 
 import numpy as np
 from filelock import FileLock, Timeout
@@ -45,6 +45,8 @@ from core.files import replace_text
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _STATE = re.compile(r"step-(\d{8})(-kept)?\.pt")
 _STATUS_SECONDS = 1.0
+# What JSON may hold for a float.
+_KINDS = {float: (int, float), float | None: (int, float, type(None))}
 
 
 def runs_root() -> Path:
@@ -70,7 +72,7 @@ class RunInfo:
         created_at, updated_at: seconds since 1970.
         step, total_steps: progress when it was written.
         test_accuracy, best_accuracy: in [0, 1]; None until known.
-        train_seconds: time in training steps, validations and pauses left out.
+        train_seconds: time in training steps, validations and pauses left out. images: digits trained on in it.
         parent, parent_step: the run and its step whose weights this one started from; None when it started anew.
         first_step: steps before its first own one: above 0 for a fork, which counts on where its parent stood.
         imported: the name of the file it came from, when it was not trained here; its words are somebody else's.
@@ -92,6 +94,7 @@ class RunInfo:
     test_accuracy: float | None = None
     best_accuracy: float | None = None
     train_seconds: float = 0.0
+    images: int = 0
     parent: str | None = None
     parent_step: int | None = None
     first_step: int = 0
@@ -160,6 +163,7 @@ class RunWriter:
         """
         try:
             os.truncate(self.folder / "steps.bin", (step - self.info.first_step) * STEP_DTYPE.itemsize)
+            images = int(np.fromfile(self.folder / "steps.bin", STEP_DTYPE)["images"].sum())
             reports = np.fromfile(self.folder / "reports.bin", REPORT_DTYPE)
             os.truncate(self.folder / "reports.bin", int((reports["step"] <= step).sum()) * REPORT_DTYPE.itemsize)
             lines = (self.folder / "events.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
@@ -169,7 +173,7 @@ class RunWriter:
         except OSError as error:
             raise RunError(f"Run {self.run_id} cannot go on: {error.strerror or error}.") from error
         # Viewers read the folder anew when this number changes.
-        self.update(resumes=self.info.resumes + 1, step=step, test_accuracy=None)
+        self.update(resumes=self.info.resumes + 1, step=step, images=images, test_accuracy=None)
         self._write_info()
 
     def set_status(self, status: RunStatus, reason: str = "", details: str = "", failure: str = "") -> None:
@@ -191,7 +195,8 @@ class RunWriter:
             case StepsEnded(steps, report):
                 self._write("steps.bin", steps.tobytes())
                 self._write("reports.bin", report.tobytes())
-                self.update(step=int(steps["step"][-1]), train_seconds=float(report["seconds"][0]))
+                images = self.info.images + int(steps["images"].sum())
+                self.update(step=int(steps["step"][-1]), train_seconds=float(report["seconds"][0]), images=images)
                 if time.monotonic() - self._written_at >= _STATUS_SECONDS:
                     with suppress(RunError):  # progress only; a disk that takes nothing is told by the steps themselves
                         self._write_info()
@@ -260,7 +265,11 @@ def read_info(folder: Path) -> RunInfo:
 def _read_status(folder: Path) -> RunInfo:
     try:
         values = json.loads((folder / "status.json").read_text(encoding="utf-8"))
-        return RunInfo(**{**values, "run_id": folder.name, "status": RunStatus(values["status"])})
+        info = RunInfo(**{**values, "run_id": folder.name, "status": RunStatus(values["status"])})
+        for name, kind in get_type_hints(RunInfo).items():
+            if not isinstance(getattr(info, name), _KINDS.get(kind, kind)):
+                raise TypeError(f"{name} is {getattr(info, name)!r:.40}")
+        return info
     except FileNotFoundError:
         raise RunError(f"There is no run {folder.name}. It may have been deleted.") from None
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -280,7 +289,8 @@ def is_held(folder: Path) -> bool:
     return False
 
 
-def _run_names(root: Path) -> list[str]:
+def run_names(root: Path) -> list[str]:
+    """Names of all folders that a run could have, in no order."""
     try:
         return [entry.name for entry in os.scandir(root) if _ID.fullmatch(entry.name) and entry.is_dir()]
     except OSError:
@@ -313,12 +323,12 @@ def disk_bytes(folder: Path) -> dict[str, int]:
 
 def newest_run_id(root: Path) -> str | None:
     """The id of the run that was made last, by its name alone; None when there is none."""
-    return max(_run_names(root), default=None)
+    return max(run_names(root), default=None)
 
 
 def list_runs(root: Path, limit: int | None = None) -> list[RunInfo]:
     """Runs, newest first; folders that hold none are passed over."""
-    names = sorted(_run_names(root), reverse=True)
+    names = sorted(run_names(root), reverse=True)
     found: list[RunInfo] = []
     for name in names:
         if limit is not None and len(found) >= limit:

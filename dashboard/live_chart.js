@@ -169,7 +169,7 @@ export default function ({ data, parentElement, setTriggerValue, setStateValue }
   if (data.figure) {
     host.setAttribute("role", "img");
     host.setAttribute("aria-label", data.alt);
-    host.clicked = (event) => setTriggerValue("clicked", event.points[0].x);
+    host.clicked = (event) => setTriggerValue("clicked", event.points[0].id ?? event.points[0].x);
     loadPlotly(data.plotly).then(() => {
       drawFigure(data, host);
       if (!data.clicks || host.listens) return;

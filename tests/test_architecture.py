@@ -10,16 +10,18 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 ROWS = [
     {"errors", "files"},
-    {"config", "events", "hardware", "randomness"},
+    {"config", "events", "hardware", "randomness", "run_notes"},
     {"presets", "data", "models", "metrics", "schedule", "drawing", "segments"},
     {"batches", "download", "picture", "pins", "measures"},
     {"train_loop", "checkpoints", "digit_image", "lesson"},
     {"run_store", "predictor"},
-    {"saved_state", "weight_files", "run_reader", "preflight", "snapshots", "findings", "modes", "insight", "run_script"},
-    {"fork", "mode_scores", "shift", "batch_statistics", "dropout_passes", "mode_gap"},
+    {"saved_state", "weight_files", "run_reader", "preflight", "snapshots", "findings", "modes", "insight"},
+    {"fork", "run_script", "run_index", "run_bin", "run_files", "run_zip", "disagreement"},
+    {"mode_scores", "shift", "batch_statistics", "dropout_passes", "mode_gap"},
     {"mode_costs", "twin_trainings"},
     {"recorded_run", "imported", "proofs"},
     {"trainer"},
+    {"sweep"},
     {"__main__"},
 ]
 # Within a row a module may use the ones named here, which use nothing of that row themselves.

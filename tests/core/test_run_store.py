@@ -23,7 +23,13 @@ from core.run_reader import RunReader
 from core.run_store import RunWriter, is_held, list_runs, read_info, run_folder
 from tests.conftest import SAMPLE
 
-SCORE = Evaluation(0.1, 0.97, ((5, 1), (0, 4)), (Mistake(3, 4, 9, 0.99, bytes(range(256)) * 3 + bytes(16)),), 0.2)
+SCORE = Evaluation(
+    0.1,
+    0.97,
+    tuple(tuple(range(row, row + 10)) for row in range(10)),
+    (Mistake(3, 4, 9, 0.99, bytes(range(256)) * 3 + bytes(16)),),
+    0.2,
+)
 
 
 def steps(first: int, count: int) -> StepsEnded:

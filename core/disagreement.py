@@ -1,0 +1,93 @@
+"""Two models on the same test digits: what each gets right, and the digits on which they disagree."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from core.batches import normalise
+from core.data import Digits
+from core.events import Progress
+from core.predictor import Predictor
+
+SHOWN = 24
+_BATCH = 500
+
+
+@dataclass(frozen=True)
+class Dispute:
+    """A digit on which two models disagree.
+
+    Attributes:
+        index: its place in the split. label: what it is. answers: what each says. confidences: each in [0, 1].
+        image: 784 grey values, row by row.
+    """
+
+    index: int
+    label: int
+    answers: tuple[int, int]
+    confidences: tuple[float, float]
+    image: bytes
+
+
+@dataclass(frozen=True, eq=False)
+class Disagreement:
+    """Two models on one split.
+
+    Attributes:
+        counts: {"both right", "only first", "only second", "both wrong, alike", "both wrong, differently"}: digits.
+        confusions: int64 (2, 10, 10): label by answer.
+        disputes: digits with different answers, those first about which both are surest.
+        disputed: how many there are in all.
+    """
+
+    counts: dict[str, int]
+    confusions: npt.NDArray[np.int64]
+    disputes: tuple[Dispute, ...]
+    disputed: int
+
+    @property
+    def p_value(self) -> float:
+        """How likely a difference in accuracy this large is by chance alone: McNemar's exact test on the digits that only one
+        of the two gets right (McNemar 1947)."""
+        from scipy.stats import binomtest
+
+        first, second = self.counts["only first"], self.counts["only second"]
+        return float(binomtest(first, first + second, 0.5).pvalue) if first + second else 1.0
+
+
+def disagreement(first: Predictor, second: Predictor, digits: Digits) -> Iterator[Progress | Disagreement]:
+    """Ask two models about every digit, in eval mode. Gives progress, then the result."""
+    total = 2 * len(digits)
+    answers, confidences = np.empty((2, len(digits)), np.int64), np.empty((2, len(digits)), np.float32)
+    for place, predictor in enumerate((first, second)):
+        for start in range(0, len(digits), _BATCH):
+            yield Progress(place * len(digits) + start, total, f"Asking the {('first', 'second')[place]} model", "digits")
+            images = torch.from_numpy(digits.images[start : start + _BATCH].copy())
+            with torch.inference_mode():
+                best = predictor.model(normalise(images)).softmax(1).max(1)
+            answers[place, start : start + _BATCH], confidences[place, start : start + _BATCH] = best.indices, best.values
+    yield _compared(answers, confidences, digits)
+
+
+def _compared(answers: npt.NDArray[np.int64], confidences: npt.NDArray[np.float32], digits: Digits) -> Disagreement:
+    right = answers == digits.labels
+    alike = answers[0] == answers[1]
+    counts = {
+        "both right": right.all(0),
+        "only first": right[0] & ~right[1],
+        "only second": right[1] & ~right[0],
+        "both wrong, alike": ~right.any(0) & alike,
+        "both wrong, differently": ~right.any(0) & ~alike,
+    }
+    disputed = np.flatnonzero(~alike)
+    order = disputed[np.argsort(-confidences[:, disputed].min(0), kind="stable")]
+    disputes = tuple(
+        Dispute(int(index), int(digits.labels[index]), (int(answers[0, index]), int(answers[1, index])),
+                (float(confidences[0, index]), float(confidences[1, index])), digits.images[index].tobytes())
+        for index in order[:SHOWN]
+    )  # fmt: skip
+    confusions = np.stack([np.bincount(digits.labels * 10 + one, minlength=100).reshape(10, 10) for one in answers])
+    return Disagreement({name: int(mask.sum()) for name, mask in counts.items()}, confusions, disputes, len(disputed))

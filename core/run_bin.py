@@ -1,0 +1,67 @@
+"""Deleted runs: moved into a folder beside the others, from which they can come back until it is emptied."""
+
+import os
+import shutil
+from pathlib import Path
+
+from core.errors import RunError
+from core.run_store import is_held, run_folder, run_names
+
+FOLDER = ".deleted"
+
+
+def delete_run(root: Path, run_id: str) -> None:
+    """Move a run out of sight. Raises RunError: there is none, it is being trained, or the folder cannot be written."""
+    folder = run_folder(root, run_id)
+    if not folder.is_dir():
+        raise RunError(f"There is no run {run_id}. It may have been deleted already.")
+    if is_held(folder):
+        raise RunError(f"Run {run_id} is being trained or waits in the queue. Stop it first.")
+    _move(folder, run_folder(root / FOLDER, run_id))
+
+
+def restore_run(root: Path, run_id: str) -> None:
+    """Bring a deleted run back as it was. Raises RunError."""
+    folder = run_folder(root / FOLDER, run_id)
+    if not folder.is_dir():
+        raise RunError(f"Run {run_id} is not among the deleted ones: it was deleted for good, or is back already.")
+    if run_folder(root, run_id).exists():
+        raise RunError(f"There is a run {run_id} again, so the deleted one cannot come back under this id.")
+    _move(folder, run_folder(root, run_id))
+
+
+def deleted_runs(root: Path) -> list[str]:
+    """Ids of the runs that can come back, newest first."""
+    return sorted(run_names(root / FOLDER), reverse=True)
+
+
+def deleted_bytes(root: Path) -> int:
+    """What they take on the disk."""
+    total = 0
+    for folder, _, files in os.walk(root / FOLDER):
+        for name in files:
+            try:
+                total += os.stat(os.path.join(folder, name)).st_size
+            except OSError:
+                continue
+    return total
+
+
+def empty_bin(root: Path) -> None:
+    """Delete them for good. Raises RunError for what cannot be deleted."""
+    failed: list[str] = []
+    for run_id in deleted_runs(root):
+        try:
+            shutil.rmtree(run_folder(root / FOLDER, run_id))
+        except OSError as error:
+            failed.append(f"{run_id}: {error.strerror or error}")
+    if failed:
+        raise RunError(f"These runs could not be deleted for good: {'; '.join(failed[:5])}.")
+
+
+def _move(source: Path, target: Path) -> None:
+    try:
+        target.parent.mkdir(exist_ok=True)
+        os.rename(source, target)
+    except OSError as error:
+        raise RunError(f"Run {source.name} cannot be moved: {error.strerror or error}.") from error

@@ -1,0 +1,162 @@
+"""A whole run as one zip, to be taken to another machine, and back in: checked like any file from elsewhere.
+
+No name in a zip ever becomes a path: files are taken by names that are known here, and nothing else is unpacked.
+"""
+
+import hashlib
+import io
+import json
+import os
+import re
+import secrets
+import shutil
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from core.checkpoints import load_weights
+from core.errors import CoreError, RunError
+from core.run_notes import read_notes
+from core.run_reader import RunReader
+from core.run_store import run_folder, saved_states
+from core.saved_state import load_state
+
+MANIFEST, FORMAT, VERSION = "digit-lab-run.json", "digit-lab-run", 1
+MAX_FILES, MAX_UNPACKED_BYTES = 500, 512 * 2**20
+_KNOWN = re.compile(
+    r"(config\.json|environment\.json|status\.json|notes\.json|steps\.bin|reports\.bin|events\.jsonl|best\.pt|last\.pt|"
+    r"drawings\.npz|(snapshots)/(step-\d{8}\.pt)|(states)/(step-\d{8}(?:-kept)?\.pt))"
+)
+_NEEDED = ("config.json", "status.json")
+
+
+@dataclass(frozen=True)
+class Unpacked:
+    """A run that came in.
+
+    Attributes:
+        run_id: under which it is kept now. notes: what a person should know, in words.
+    """
+
+    run_id: str
+    notes: tuple[str, ...]
+
+
+def pack_run(folder: Path) -> bytes:
+    """A run's folder as a zip with a manifest of SHA-256 digests. Raises RunError."""
+    packed, digests = io.BytesIO(), {}
+    try:
+        with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name in _files_of(folder):
+                content = (folder / name).read_bytes()
+                digests[name] = hashlib.sha256(content).hexdigest()
+                archive.writestr(name, content)
+            about = {"format": FORMAT, "version": VERSION, "run_id": folder.name, "files": digests}
+            archive.writestr(MANIFEST, json.dumps(about, indent=1))
+    except OSError as error:
+        raise RunError(f"Run {folder.name} cannot be packed: {error.strerror or error}.") from error
+    return packed.getvalue()
+
+
+def _files_of(folder: Path) -> list[str]:
+    found = [path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()]
+    return sorted(name for name in found if _KNOWN.fullmatch(name))
+
+
+def unpack_run(content: bytes, runs_root: Path) -> Unpacked:
+    """Take a zip of `pack_run` in as a run, under its own id where that is free.
+
+    Raises:
+        RunError: says what is wrong with the file; nothing is kept then.
+    """
+    run_id, files = _read(content)
+    target = _free_folder(runs_root, run_id)
+    # A name that no run can have: nobody sees the folder before it is whole.
+    part = runs_root / f".part-{secrets.token_hex(4)}"
+    try:
+        part.mkdir(parents=True)
+        for name, data in files.items():
+            path = part.joinpath(*_parts(name))
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes(data)
+        _check(part)
+        os.rename(part, target)
+    except OSError as error:
+        raise RunError(f"The run cannot be kept in {runs_root}: {error.strerror or error}.") from error
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    notes = () if target.name == run_id else (f"There is a run {run_id} already, so this one is called {target.name}.",)
+    return Unpacked(target.name, notes)
+
+
+def _parts(name: str) -> tuple[str, ...]:
+    """A known name in pieces that hold no separator."""
+    match = _KNOWN.fullmatch(name)
+    assert match is not None
+    folder, file = match[2] or match[4], match[3] or match[5]
+    return (folder, file) if folder else (match[1],)
+
+
+def _read(content: bytes) -> tuple[str, dict[str, bytes]]:
+    """(id, content by known name), held against the manifest."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            entries = {entry.filename: entry for entry in archive.infolist()}
+            if len(archive.infolist()) > MAX_FILES or sum(entry.file_size for entry in entries.values()) > MAX_UNPACKED_BYTES:
+                raise RunError(f"The zip holds more than a run does: at most {MAX_FILES} files and "
+                               f"{MAX_UNPACKED_BYTES // 2**20} MiB unpacked.")  # fmt: skip
+            if MANIFEST not in entries:
+                raise RunError("This zip is not a run of Digit Lab: its list of files is missing. Export a run with Zip.")
+            about = json.loads(_unpacked(archive, entries[MANIFEST]))
+            if not isinstance(about, dict) or about.get("format") != FORMAT:
+                raise RunError("This zip is not a run of Digit Lab. Export a run with Zip.")
+            if about.get("version") != VERSION:
+                raise RunError(f"This run's zip has version {about.get('version')!r:.20}; this one reads {VERSION}.")
+            digests, run_id = about["files"], str(about["run_id"])
+            if strange := [name for name in digests if not _KNOWN.fullmatch(name)]:
+                raise RunError(f"The zip lists a file that no run has: {strange[0]!r:.80}.")
+            if missing := [name for name in (*_NEEDED, *digests) if name not in digests or name not in entries]:
+                raise RunError(f"The zip lacks {missing[0]}.")
+            files = {name: _unpacked(archive, entries[name]) for name in digests}
+    except RunError:
+        raise
+    except Exception as error:  # zipfile raises many kinds for damaged files
+        raise RunError(f"The file is no zip, or damaged ({type(error).__name__}: {str(error)[:80]}).") from error
+    for name, data in files.items():
+        if hashlib.sha256(data).hexdigest() != digests[name]:
+            raise RunError(f"{name} in the zip is damaged: its digest does not fit.")
+    run_folder(Path("."), run_id)  # an id, not a path
+    return run_id, files
+
+
+def _unpacked(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
+    """At most as much as the entry says: a bomb that lies about its size ends there."""
+    with archive.open(entry) as stream:
+        content = stream.read(entry.file_size + 1)
+    if len(content) > entry.file_size:
+        raise RunError(f"{entry.filename!r:.60} in the zip is longer than it says.")
+    return content
+
+
+def _free_folder(root: Path, run_id: str) -> Path:
+    for number in range(1, 100):
+        name = run_id if number == 1 else f"{run_id[:60]}-{number}"
+        if not (folder := run_folder(root, name)).exists():
+            return folder
+    raise RunError(f"There are a hundred copies of run {run_id} already.")
+
+
+def _check(folder: Path) -> None:
+    """Read everything once as the pages will. Raises RunError that names what cannot be read."""
+    try:
+        snapshot = RunReader(folder).read()
+        read_notes(folder)
+        for path in (folder / "best.pt", folder / "last.pt", *(folder / "snapshots").glob("*.pt")):
+            if path.exists():
+                load_weights(path)
+        for path in saved_states(folder).values():
+            load_state(path)
+    except CoreError as error:
+        raise RunError(f"The zip holds a run that cannot be read: {str(error).replace(folder.name, 'in it')}") from error
+    if snapshot.damage:
+        raise RunError(f"The zip holds a damaged run: {' '.join(snapshot.damage)}")

@@ -1,0 +1,158 @@
+"""A sweep: many runs that differ in a few settings, one after the other, within a budget."""
+
+import secrets
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from core.config import TrainConfig, field_kind, format_value, parse_value, settings
+from core.errors import ConfigError, RunError
+from core.events import Progress
+from core.run_notes import change_notes
+from core.run_store import read_info, run_folder
+from core.trainer import Trainer
+
+MAX_RUNS = 200
+_POLL_SECONDS = 0.2
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What a sweep will train.
+
+    Attributes:
+        configs: one a run, in order. varied: the names of the settings that differ. tag: on each of its runs.
+    """
+
+    configs: tuple[TrainConfig, ...]
+    varied: tuple[str, ...]
+    tag: str
+
+
+def sweep_of(base: TrainConfig, choices: Mapping[str, str], *, random_runs: int | None = None, seed: int = 0) -> Sweep:
+    """The configurations of a sweep.
+
+    Args:
+        base: the settings that all share. choices: setting -> values as text: `0.1, 0.01` lists them; `1e-4 .. 1e-1` is a
+            range, drawn from evenly on a logarithmic scale (random search only).
+        random_runs: so many random combinations; None: the grid of all.
+        seed: of the random search.
+
+    Raises:
+        ConfigError: unusable values, too many runs, or combinations that cannot be trained.
+    """
+    from sklearn.model_selection import ParameterGrid, ParameterSampler
+
+    if not choices:
+        raise ConfigError({"sweep": "choose at least one setting to vary"})
+    spaces = _spaces(choices, ranges=random_runs is not None)
+    points: Sequence[Mapping[str, Any]] | ParameterGrid = ParameterGrid({name: list(one) for name, one in spaces.items()}) if (
+        random_runs is None) else _sampled(ParameterSampler, spaces, random_runs, seed)  # fmt: skip
+    if len(points) > MAX_RUNS:
+        raise ConfigError(
+            {"sweep": f"{len(points):,} runs are too many: at most {MAX_RUNS}. List fewer values, or search at random"}
+        )
+    configs, problems = [], {}
+    for point in points:
+        config = replace(base, **{name: _plain(name, value) for name, value in point.items()})
+        problems.update(config.problems())
+        if config not in configs:
+            configs.append(config)
+    if problems:
+        raise ConfigError(problems)
+    return Sweep(tuple(configs), tuple(choices), f"sweep {time.strftime('%m%d-%H%M')}-{secrets.token_hex(1)}")
+
+
+def _sampled(sampler: Any, spaces: Mapping[str, Any], runs: int, seed: int) -> list[Mapping[str, Any]]:
+    if not 1 <= runs <= MAX_RUNS:
+        raise ConfigError({"sweep": f"a random search has 1 to {MAX_RUNS} runs; got {runs:,}"})
+    combinations = float(np.prod([float(len(one)) if isinstance(one, list) else np.inf for one in spaces.values()]))
+    return list(sampler(dict(spaces), n_iter=int(min(runs, combinations)), random_state=seed))
+
+
+def _spaces(choices: Mapping[str, str], *, ranges: bool) -> dict[str, Any]:
+    """Setting -> list of values, or a distribution over a range. Raises ConfigError naming every unusable one."""
+    from scipy.stats import loguniform
+
+    spaces: dict[str, Any] = {}
+    problems: dict[str, str] = {}
+    for name, text in choices.items():
+        low, mark, high = text.partition("..")
+        try:
+            if not mark:
+                values = [parse_value(name, part) for part in text.split(",")]
+                spaces[name] = list(dict.fromkeys(values))
+                continue
+            first, last = parse_value(name, low), parse_value(name, high)
+        except ConfigError as error:
+            problems.update(error.problems)
+            continue
+        if not ranges:
+            problems[name] = f"a grid needs single values with commas between them; got the range {text.strip()!r:.60}"
+        elif field_kind(name) not in (int, float) or first is None or last is None or not 0 < first < last:
+            problems[name] = f"a range needs two numbers above 0, the smaller one first; got {text.strip()!r:.60}"
+        else:
+            spaces[name] = loguniform(first, last)
+    if problems:
+        raise ConfigError(problems)
+    return spaces
+
+
+def _plain(name: str, value: Any) -> Any:
+    """A drawn value as a setting holds it: whole numbers whole, others with three digits, which is as much as matters."""
+    if not isinstance(value, np.generic | float) or settings()[name].choices or field_kind(name) is bool:
+        return value
+    return (
+        round(float(value))
+        if field_kind(name) is int
+        else float(f"{float(value):.3g}")
+        if isinstance(value, np.generic)
+        else value
+    )
+
+
+def run_sweep(
+    sweep: Sweep, trainer: Trainer, data_root: Path, runs_root: Path, *, minutes: float | None = None
+) -> Iterator[Progress | str]:
+    """Train a sweep's runs one after the other; each waits its turn in the queue, so that others come in between.
+
+    Args:
+        minutes: the budget; what trains when it is spent is stopped, and the rest is left out. None: no limit.
+
+    Gives progress, and each run's id when it is started. Ending the iteration stops the run in progress.
+
+    Raises:
+        RunError: a run could not be started.
+    """
+    deadline = time.monotonic() + 60 * minutes if minutes is not None else float("inf")
+    total = len(sweep.configs)
+    for number, config in enumerate(sweep.configs):
+        if time.monotonic() >= deadline:
+            return
+        run_id = trainer.start(config, data_root, runs_root)
+        folder = run_folder(runs_root, run_id)
+        change_notes(folder, tags=(sweep.tag,), name=_name(config, sweep.varied))
+        yield run_id
+        try:
+            while run_id in trainer.active():
+                info = read_info(folder)
+                share = info.step / max(1, info.total_steps)
+                words = f"Run {number + 1} of {total}: {_name(config, sweep.varied)}"
+                yield Progress(number + share, total, words, "runs")
+                if time.monotonic() >= deadline:
+                    yield Progress(number + share, total, "The time is spent: this run is stopped", "runs")
+                    return
+                time.sleep(_POLL_SECONDS)
+        finally:
+            trainer.stop(run_id)
+        if read_info(folder).failure == RunError.__name__:  # the disk takes no more
+            raise RunError(read_info(folder).reason)
+    yield Progress(total, total, f"All {total} runs are done", "runs")
+
+
+def _name(config: TrainConfig, varied: tuple[str, ...]) -> str:
+    return ", ".join(f"{name} {format_value(getattr(config, name)) or 'none'}" for name in varied)[:80]
