@@ -55,18 +55,20 @@ class RunRow:
         value = self.images_per_second if name == "images_per_second" else getattr(self.info, name)
         return None if name == "train_seconds" and not value else value
 
+    @functools.cached_property
     def changed(self) -> str:
         """What differs from the default settings, in one line."""
         if self.config is None:
             return ""
         return ", ".join(f"{name} {format_value(value) or 'none'}" for name, value in self.config.changed().items())
 
+    @functools.cached_property
     def text(self) -> str:
         """All that a search looks at, in lower case."""
         config = self.config.to_dict() if self.config else {}
         settings = (f"{name}={format_value(value)}" for name, value in config.items())
         parts = (self.run_id, self.notes.name, *self.notes.tags, self.notes.note, self.info.status, self.info.preset or "",
-                 self.info.parent or "", self.info.imported, self.changed(), *settings)  # fmt: skip
+                 self.info.parent or "", self.info.imported, self.changed, *settings)  # fmt: skip
         return " ".join(parts).lower()
 
 
@@ -80,8 +82,9 @@ class RunIndex:
     def rows(self) -> list[RunRow]:
         """Every run, newest first; damaged ones too, with words. Folders that hold nothing of a run are passed over."""
         found: dict[str, tuple[tuple[Any, ...], RunRow]] = {}
+        root = str(self._root)
         for name in sorted(run_names(self._root), reverse=True):
-            stamp = _stamp(self._root / name)
+            stamp = _stamp(f"{root}/{name}")
             known = self._known.get(name)
             if known is None or known[0] != stamp or known[1].info.status.is_active:
                 if (row := read_row(self._root / name)) is None:
@@ -98,11 +101,12 @@ def index_of(root: Path) -> RunIndex:
     return RunIndex(root)
 
 
-def _stamp(folder: Path) -> tuple[Any, ...]:
+def _stamp(folder: str) -> tuple[Any, ...]:
+    """Changes with every change of the watched files. Plain strings: making paths of them takes longer than looking."""
     stamps: list[Any] = []
     for name in _WATCHED:
         try:
-            status = os.stat(folder / name)
+            status = os.stat(f"{folder}/{name}")
             stamps.append((status.st_mtime_ns, status.st_size, status.st_ino))
         except OSError:
             stamps.append(None)
@@ -138,12 +142,7 @@ def search(rows: list[RunRow], query: str) -> list[RunRow]:
     unwanted = [word[1:] for word in words if word.startswith("-") and len(word) > 1]
     if not words:
         return rows
-    texts = [row.text() for row in rows]
-    return [
-        row
-        for row, text in zip(rows, texts, strict=True)
-        if all(word in text for word in wanted) and not any(word in text for word in unwanted)
-    ]
+    return [row for row in rows if all(word in row.text for word in wanted) and not any(word in row.text for word in unwanted)]
 
 
 def differing(rows: list[RunRow]) -> dict[str, list[str]]:

@@ -118,10 +118,8 @@ class RunWriter:
     def create(cls, root: Path, config: TrainConfig, preset: str | None = None) -> Self:
         """Make a folder for a new run. Raises RunError when it cannot be written."""
         created = time.time()
-        stamp = time.strftime("%Y%m%d-%H%M%S", time.localtime(created))
-        folder = root / f"{stamp}-{secrets.token_hex(2)}"
         try:
-            folder.mkdir(parents=True)
+            folder = _new_folder(root, created)
             lock = FileLock(folder / "lock", thread_local=False)
             lock.acquire(timeout=5)
             replace_text(folder / "config.json", config.to_json())
@@ -231,6 +229,17 @@ class RunWriter:
             replace_text(self.folder / "status.json", json.dumps(asdict(self.info), indent=2) + "\n")
         except OSError as error:
             raise RunError(f"status.json of run {self.run_id} cannot be written: {error.strerror or error}.") from error
+
+
+def _new_folder(root: Path, created: float) -> Path:
+    """A folder that nobody had; the id says when, in local time."""
+    stamp = time.strftime("%Y%m%d-%H%M%S", time.localtime(created))
+    root.mkdir(parents=True, exist_ok=True)
+    while True:
+        folder = root / f"{stamp}-{secrets.token_hex(2)}"
+        with suppress(FileExistsError):  # another process took the same four digits in the same second
+            folder.mkdir()
+            return folder
 
 
 def _is_kept(line: str, validated_step: int) -> bool:

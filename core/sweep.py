@@ -64,7 +64,7 @@ def sweep_of(base: TrainConfig, choices: Mapping[str, str], *, random_runs: int 
             configs.append(config)
     if problems:
         raise ConfigError(problems)
-    return Sweep(tuple(configs), tuple(choices), f"sweep {time.strftime('%m%d-%H%M')}-{secrets.token_hex(1)}")
+    return Sweep(tuple(configs), tuple(choices), f"sweep-{time.strftime('%m%d-%H%M')}-{secrets.token_hex(1)}")
 
 
 def _sampled(sampler: Any, spaces: Mapping[str, Any], runs: int, seed: int) -> list[Mapping[str, Any]]:

@@ -23,6 +23,7 @@ def main() -> None:
             st.Page("views/train.py", title="Train", icon=":material/model_training:", default=True),
             st.Page("views/draw.py", title="Draw", icon=":material/draw:"),
             st.Page("views/modes.py", title="Train/eval", icon=":material/toggle_on:"),
+            st.Page("views/runs.py", title="Runs", icon=":material/table_view:"),
             st.Page("views/environment.py", title="Environment", icon=":material/memory:"),
         ],
         position="top",

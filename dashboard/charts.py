@@ -349,7 +349,11 @@ def standalone_html(snapshot: RunSnapshot, view: View, parent: RunSnapshot | Non
 
 def confusion_figure(evaluation: Evaluation) -> go.Figure:
     """Ten rows (what it is) by ten columns (what the model said); the diagonal is right and left uncoloured."""
-    counts = np.array(evaluation.confusion)
+    return confusion_counts_figure(np.array(evaluation.confusion))
+
+
+def confusion_counts_figure(counts: npt.NDArray[np.int64]) -> go.Figure:
+    """`confusion_figure` of (10, 10) counts."""
     wrong = counts.copy()
     np.fill_diagonal(wrong, 0)
     digits = [str(digit) for digit in range(10)]

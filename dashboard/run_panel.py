@@ -9,6 +9,7 @@ import streamlit as st
 
 from core.errors import RunError
 from core.events import Mistake, RunStatus
+from core.run_files import metrics_csv
 from core.run_reader import RunSnapshot
 from core.run_store import RunInfo, disk_bytes, run_folder, runs_root, saved_states
 from core.trainer import get_trainer
@@ -326,21 +327,6 @@ def disk_words(folder: Path) -> str:
     return (f"On disk: {sum(sizes.values()) / 2**20:.1f} MiB. {states} checkpoint{'s' if states != 1 else ''} to resume from "
             f"({sizes['states'] / 2**20:.1f} MiB), snapshots of the weights along the way ({sizes['snapshots'] / 2**20:.1f} "
             f"MiB), metrics and best and last weights ({sizes['rest'] / 2**20:.1f} MiB).")  # fmt: skip
-
-
-def metrics_csv(snapshot: RunSnapshot) -> bytes:
-    """One row a step; validation and test scores stand in the row of their step."""
-    import pandas as pd
-
-    from core.events import STEP_DTYPE
-
-    table = pd.DataFrame({name: snapshot.steps.column(name) for name in STEP_DTYPE.names or ()}).set_index("step")
-    for one in snapshot.validations:
-        table.loc[one.step, ["validation_loss", "validation_accuracy"]] = one.evaluation.loss, one.evaluation.accuracy
-    if snapshot.tested:
-        score = snapshot.tested.evaluation
-        table.loc[snapshot.step, ["test_loss", "test_accuracy"]] = score.loss, score.accuracy
-    return table.to_csv().encode()
 
 
 def run_label(info: RunInfo) -> str:

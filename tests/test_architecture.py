@@ -65,7 +65,7 @@ def test_only_the_sessions_touch_streamlits_state_and_caches():
 
 
 def test_charts_and_theme_do_not_import_streamlit():
-    for name in ("charts", "draw_charts", "modes_charts", "modes_code", "pictures", "theme"):
+    for name in ("charts", "draw_charts", "modes_charts", "modes_code", "pictures", "runs_charts", "theme"):
         assert not any(module.startswith("streamlit") for module in imported_modules(ROOT / "dashboard" / f"{name}.py"))
 
 

@@ -31,9 +31,9 @@ def test_rows_say_what_a_run_was_and_what_came_of_it(runs):
     run_id = made(runs, learning_rate=0.01, gradient_clip=1.0)
     (row,) = RunIndex(runs).rows()
     assert (row.run_id, row.title, row.damage) == (run_id, run_id, "")
-    assert "learning_rate 0.01" in row.changed()
-    assert "gradient_clip 1" in row.changed()
-    assert "epochs" in row.changed()
+    assert "learning_rate 0.01" in row.changed
+    assert "gradient_clip 1" in row.changed
+    assert "epochs" in row.changed
     assert row.result("test_accuracy") == 0.9
     assert row.info.images == 20 * 64
     assert row.result("images_per_second") == pytest.approx(64 / 0.01)

@@ -6,12 +6,13 @@ import pytest
 from core.events import STEP_DTYPE, Evaluation, RunStatus, Validated
 from core.events import Tested as WasTested
 from core.metrics import ReportHistory, StepHistory
+from core.run_files import metrics_csv
 from core.run_reader import RunSnapshot
 from core.run_store import RunInfo
 from dashboard import charts
 from dashboard.charts import View, figure, run_charts, standalone_html
 from dashboard.live_chart import message
-from dashboard.run_panel import first_loss_words, metrics_csv
+from dashboard.run_panel import first_loss_words
 from tests.conftest import SAMPLE
 from tests.core.test_run_store import steps
 

@@ -1,0 +1,234 @@
+"""Which runs a person looks at and has chosen on the Runs page. With the other `*session.py` files the only ones that touch
+Streamlit's state."""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import streamlit as st
+
+from core.config import TrainConfig
+from core.data import data_root, load_pool
+from core.errors import CoreError
+from core.events import Progress
+from core.run_bin import delete_run, empty_bin, restore_run
+from core.run_index import RunRow, index_of, search
+from core.run_notes import change_notes, tags_of
+from core.run_store import run_folder, runs_root
+from core.trainer import JobSnapshot, get_trainer
+
+if TYPE_CHECKING:
+    from core.predictor import Predictor
+
+IMPORT_JOB, SWEEP_JOB = "import-run", "sweep"
+SEARCH_KEY, ARCHIVED_KEY = "runs_search", "runs_archived"
+
+
+# --- the table ---------------------------------------------------------------------------------------------------------
+
+
+def listed_rows() -> tuple[list[RunRow], int]:
+    """(the runs that fit the search, newest first; how many there are in all)."""
+    rows = index_of(runs_root().absolute()).rows()
+    shown = rows if st.session_state.get(ARCHIVED_KEY) else [row for row in rows if not row.notes.archived]
+    return search(shown, st.session_state.get(SEARCH_KEY) or ""), len(rows)
+
+
+def table_key(ids: Sequence[str]) -> str:
+    """The table's key: another one for another list of runs, since a selection is kept by row numbers."""
+    digest = hashlib.blake2b("/".join(ids).encode(), digest_size=6).hexdigest()
+    revision = st.session_state.get("runs_revision", 0)
+    key = f"runs_table_{digest}_{revision}"
+    st.session_state.runs_drawn = {key: tuple(ids)}
+    return key
+
+
+def take_selection(key: str) -> None:
+    """Note which runs are selected, by id."""
+    ids = st.session_state.runs_drawn.get(key, ())
+    rows = st.session_state[key]["selection"]["rows"]
+    st.session_state.runs_selected = tuple(ids[row] for row in rows if row < len(ids))
+
+
+def selected_ids() -> tuple[str, ...]:
+    """The chosen runs, in the order of the table."""
+    return st.session_state.get("runs_selected", ())
+
+
+def select(ids: Iterable[str]) -> None:
+    """Choose these runs from code."""
+    st.session_state.runs_selected = tuple(ids)
+    st.session_state.runs_revision = st.session_state.get("runs_revision", 0) + 1
+
+
+def select_clicked(key: str) -> None:
+    """Add the run whose point was clicked to the chosen ones, or take it out."""
+    clicked = st.session_state[key].clicked
+    chosen = selected_ids()
+    select([one for one in chosen if one != clicked] if clicked in chosen else [*chosen, clicked])
+
+
+# --- what is done to runs ----------------------------------------------------------------------------------------------
+
+
+def problem() -> str:
+    """Why the last action failed, in words; "" when it did not."""
+    return st.session_state.get("runs_problem", "")
+
+
+def _for_each(ids: Iterable[str], action: Any) -> list[str]:
+    """Do something to runs; keeps the first problem, and returns the ids of those it was done to."""
+    done = []
+    st.session_state.runs_problem = ""
+    for run_id in ids:
+        try:
+            action(run_id)
+            done.append(run_id)
+        except CoreError as error:
+            st.session_state.runs_problem = st.session_state.runs_problem or str(error)
+    return done
+
+
+def save_notes(run_id: str, revision: int) -> None:
+    """Keep the name, tags and note that the form of a run holds."""
+    state = st.session_state
+    name, tags, note = (state[f"notes_{part}_{run_id}_{revision}"] for part in ("name", "tags", "note"))
+    _for_each(
+        [run_id], lambda one: change_notes(run_folder(runs_root(), one), name=name.strip(), tags=tags_of(tags), note=note)
+    )
+
+
+def add_tags(rows: Sequence[RunRow]) -> None:
+    """Add the tags in the field to several runs."""
+    new = tags_of(st.session_state.get("runs_new_tags", ""))
+    known = {row.run_id: row.notes.tags for row in rows}
+
+    def add(run_id: str) -> None:
+        change_notes(run_folder(runs_root(), run_id), tags=tuple(dict.fromkeys((*known[run_id], *new))))
+
+    _for_each(known, add)
+    st.session_state.runs_new_tags = ""
+
+
+def archive(ids: Sequence[str], archived: bool) -> None:
+    """Take runs out of the table, or put them back."""
+    _for_each(ids, lambda one: change_notes(run_folder(runs_root(), one), archived=archived))
+    if archived and not st.session_state.get(ARCHIVED_KEY):
+        select(())
+
+
+def delete(ids: Sequence[str]) -> None:
+    """Move runs to the deleted ones; they can come back."""
+    done = _for_each(ids, lambda one: delete_run(runs_root(), one))
+    st.session_state.runs_just_deleted = tuple(done)
+    select([one for one in ids if one not in done])
+
+
+def just_deleted() -> tuple[str, ...]:
+    """What the last deletion took away, for Undo."""
+    return st.session_state.get("runs_just_deleted", ())
+
+
+def restore(ids: Sequence[str]) -> None:
+    """Bring deleted runs back."""
+    back = _for_each(ids, lambda one: restore_run(runs_root(), one))
+    st.session_state.runs_just_deleted = tuple(one for one in just_deleted() if one not in back)
+
+
+def delete_for_good() -> None:
+    """Empty the deleted runs."""
+    _for_each([""], lambda _: empty_bin(runs_root()))
+    st.session_state.runs_just_deleted = ()
+
+
+# --- jobs --------------------------------------------------------------------------------------------------------------
+
+
+def upload_key() -> str:
+    """The uploader's key; a new one empties it."""
+    return f"runs_upload_{st.session_state.get('runs_uploads', 0)}"
+
+
+def import_zip(key: str) -> None:
+    """Take in the zip that a person chose, as a job."""
+    from core.run_zip import unpack_run
+
+    given = st.session_state.get(key)
+    if given is None:
+        return
+    content, root = given.getvalue(), runs_root()
+
+    def steps() -> Any:
+        yield Progress(0, 0, "Checking every file of the run")
+        yield unpack_run(content, root)
+
+    get_trainer().forget_job(IMPORT_JOB)
+    get_trainer().start_job(IMPORT_JOB, steps)
+    st.session_state.runs_uploads = st.session_state.get("runs_uploads", 0) + 1
+
+
+def dispute_job(first: str, second: str) -> str:
+    """The name of the job that compares two models."""
+    return f"disagree-{first}-{second}"
+
+
+def start_dispute(first: str, second: str, dataset: str) -> None:
+    """Ask two runs' best models about the test digits of a data set."""
+    from core.disagreement import disagreement
+    from core.predictor import load_predictor
+
+    root, data = runs_root(), data_root()
+
+    def load(run_id: str) -> "Predictor":
+        return load_predictor(run_folder(root, run_id) / "best.pt")
+
+    def steps() -> Any:
+        yield Progress(0, 0, "Reading the digits")
+        yield from disagreement(load(first), load(second), load_pool(dataset, data)[1])
+
+    get_trainer().start_job(dispute_job(first, second), steps)
+
+
+def sweep_form() -> tuple[dict[str, str], int | None, float | None]:
+    """(setting -> values as text, random runs or None for a grid, minutes or None) as the form holds them."""
+    state = st.session_state
+    choices = {name: state.get(f"sweep_values_{name}") or "" for name in state.get("sweep_names", [])}
+    runs = int(state.get("sweep_runs") or 1) if state.get("sweep_how") == "random" else None
+    return choices, runs, state.get("sweep_minutes")
+
+
+def start_sweep(base: TrainConfig) -> None:
+    """Start the sweep of the form, and list its runs."""
+    from core.sweep import run_sweep, sweep_of
+
+    choices, runs, minutes = sweep_form()
+    try:
+        sweep = sweep_of(base, choices, random_runs=runs, seed=base.seed)
+    except CoreError as error:
+        st.session_state.sweep_problem = str(error)
+        return
+    st.session_state.sweep_problem = ""
+    trainer, data, root = get_trainer(), data_root(), runs_root()
+    trainer.start_job(SWEEP_JOB, lambda: run_sweep(sweep, trainer, data, root, minutes=minutes))
+    st.session_state.sweep_tag = sweep.tag
+    st.session_state[SEARCH_KEY] = sweep.tag
+    select(())
+
+
+def sweep_problem() -> str:
+    """Why the last sweep did not start; "" when it did."""
+    return st.session_state.get("sweep_problem", "")
+
+
+def sweep_job() -> JobSnapshot | None:
+    """The sweep that runs or ran last in this process."""
+    return get_trainer().job(SWEEP_JOB)
+
+
+def is_working() -> bool:
+    """True while something that this page shows is under way."""
+    trainer = get_trainer()
+    jobs = [trainer.job(IMPORT_JOB), trainer.job(SWEEP_JOB)]
+    if len(chosen := selected_ids()) == 2:
+        jobs.append(trainer.job(dispute_job(*chosen)))
+    return bool(trainer.active()) or any(job is not None and job.status.is_active for job in jobs)

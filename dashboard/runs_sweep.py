@@ -1,0 +1,69 @@
+"""A sweep: the settings of the Train page with some of them varied, trained one after the other."""
+
+import streamlit as st
+
+from core.config import settings
+from core.events import RunStatus
+from core.trainer import get_trainer
+from dashboard import runs_session, session, theme
+
+_EXAMPLES = {"learning_rate": "1e-4, 1e-3, 1e-2", "batch_size": "32, 128", "optimizer": "sgd, adam", "seed": "0, 1, 2",
+             "model": "mlp, simple_cnn", "dropout": "0, 0.3", "weight_decay": "0, 0.01"}  # fmt: skip
+
+
+def sweep_panel() -> None:
+    """The form, folded until it is wanted, and the progress of the sweep that runs."""
+    job = runs_session.sweep_job()
+    working = job is not None and job.status.is_active
+    if job is not None and working:
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.progress(job.progress.share, text=f"Sweep: {theme.plain(job.progress.message)}", width="stretch")
+            st.button("Stop the sweep", icon=":material/stop:", key="sweep_stop", on_click=get_trainer().cancel_job,
+                      args=(runs_session.SWEEP_JOB,))  # fmt: skip
+    elif job is not None and job.status == RunStatus.FAILED:
+        st.error(f"The sweep ended early: {theme.plain(job.reason)}")
+    with st.expander("Sweep: train many settings one after the other", icon=":material/grid_view:", key="sweep_open",
+                     on_change="rerun") as opened:  # fmt: skip
+        if opened.open:
+            _form(working)
+
+
+def _form(working: bool) -> None:
+    base, found = session.form_config()
+    st.caption("Everything else is as on the Train page. Other people's runs and yours still get their turn in between; each "
+               "run of the sweep is an ordinary one, with the sweep's tag.")  # fmt: skip
+    names = [name for name, one in settings().items() if one.group not in ("Saving", "Hardware")]
+    st.multiselect("Settings to vary", names, key="sweep_names", format_func=lambda name: settings()[name].label)
+    how = st.radio("How", ["grid", "random"], key="sweep_how", horizontal=True,
+                   format_func={"grid": "Every combination", "random": "Random ones"}.__getitem__)  # fmt: skip
+    for name in runs_session.sweep_form()[0]:
+        example = _EXAMPLES.get(name, ", ".join(settings()[name].choices[:3]) or "values with commas between them")
+        also = " A range: 1e-4 .. 1e-1." if how == "random" else ""
+        st.text_input(settings()[name].label, key=f"sweep_values_{name}", placeholder=f"{example}",
+                      help=f"Values with commas between them.{also} {settings()[name].help}")  # fmt: skip
+    with st.container(horizontal=True):
+        if how == "random":
+            st.number_input("Runs", 1, 200, 10, key="sweep_runs", width=140)
+        st.number_input("At most (minutes)", 0.1, 10_000.0, None, key="sweep_minutes", placeholder="no limit", width=180,
+                        help="The run in progress when the time is spent is stopped; the rest is left out.")  # fmt: skip
+    count = _count()
+    st.button(f"Start {count} runs" if count else "Start the sweep", type="primary", icon=":material/play_arrow:",
+              key="sweep_start", disabled=working or base is None or not count, on_click=runs_session.start_sweep,
+              args=(base,))  # fmt: skip
+    if found:
+        st.caption(f":red[The settings on the Train page cannot be used: {theme.plain('; '.join(found.values()))}]")
+    if problem := runs_session.sweep_problem():
+        st.error(theme.plain(problem))
+
+
+def _count() -> int:
+    """Runs that the form asks for; 0 while it is not filled in."""
+    choices, runs, _ = runs_session.sweep_form()
+    if not choices or not all(text.strip() for text in choices.values()):
+        return 0
+    if runs is not None:
+        return runs
+    total = 1
+    for text in choices.values():
+        total *= len({part.strip() for part in text.split(",")})
+    return total

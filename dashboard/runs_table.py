@@ -1,0 +1,188 @@
+"""The table of runs, and what one can do with the chosen ones."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import pandas as pd
+import streamlit as st
+
+from core.run_bin import deleted_bytes, deleted_runs
+from core.run_index import RunRow
+from core.run_notes import MAX_NAME, MAX_NOTE
+from core.run_store import run_folder, runs_root
+from core.run_zip import Unpacked, pack_run
+from core.trainer import get_trainer
+from dashboard import runs_session, session, theme
+
+_COLUMNS = {
+    "status": st.column_config.TextColumn("Status", width=100),
+    "name": st.column_config.TextColumn("Run", width=190, pinned=True),
+    "validation": st.column_config.NumberColumn("Validation (%)", format="%.2f", help="Best accuracy on validation digits."),
+    "test": st.column_config.NumberColumn("Test (%)", format="%.2f", help="Accuracy on test digits, scored at the end."),
+    "changed": st.column_config.TextColumn("Differs from the default", width=330),
+    "rate": st.column_config.NumberColumn("Images/s", format="%d"),
+    "seconds": st.column_config.NumberColumn("Training (s)", format="%.1f"),
+    "started": st.column_config.DatetimeColumn("Started", format="YYYY-MM-DD HH:mm:ss"),
+    "preset": st.column_config.TextColumn("Preset"),
+    "tags": st.column_config.ListColumn("Tags"),
+    "note": st.column_config.TextColumn("Note", width=200),
+    "parent": st.column_config.TextColumn("Parent", width=190),
+}  # fmt: skip
+
+
+def runs_table(rows: list[RunRow]) -> None:
+    """Draw the table; which rows are chosen is kept by id."""
+    ids = [row.run_id for row in rows]
+    key, chosen = runs_session.table_key(ids), set(runs_session.selected_ids())
+    places = [place for place, run_id in enumerate(ids) if run_id in chosen]
+    st.dataframe(frame_of(rows), key=key, hide_index=True, height=min(420, 38 + 35 * max(2, len(rows))), row_height=35,
+                 column_config=_COLUMNS, on_select=lambda: runs_session.take_selection(key), selection_mode="multi-row",
+                 selection_default={"selection": {"rows": places}}, placeholder="–",
+                 alt="All runs with their settings and results")  # fmt: skip
+
+
+def frame_of(rows: Sequence[RunRow]) -> pd.DataFrame:
+    """The rows as the table and its CSV show them."""
+    return pd.DataFrame({
+        "status": ["Damaged" if row.damage else theme.STATUS_WORDS[row.info.status][0] for row in rows],
+        "name": [row.title for row in rows],
+        "validation": pd.array([_percent(row.result("best_accuracy")) for row in rows], "Float64"),
+        "test": pd.array([_percent(row.result("test_accuracy")) for row in rows], "Float64"),
+        "changed": [row.damage or row.changed or "nothing" for row in rows],
+        "rate": pd.array([row.images_per_second for row in rows], "Float64"),
+        "seconds": pd.array([row.result("train_seconds") for row in rows], "Float64"),
+        "started": [datetime.fromtimestamp(_moment(row)) if _moment(row) else None for row in rows],
+        "preset": [row.info.preset or "" for row in rows],
+        "tags": [list(row.notes.tags) for row in rows],
+        "note": [row.notes.note for row in rows],
+        "parent": [row.info.parent or "" for row in rows],
+    }, columns=list(_COLUMNS))  # fmt: skip
+
+
+def _moment(row: RunRow) -> float:
+    """A file from elsewhere may hold any number."""
+    return row.info.created_at if 0 < row.info.created_at < 4e9 else 0.0
+
+
+def _percent(share: float | None) -> float | None:
+    return None if share is None else 100 * share
+
+
+def actions(chosen: list[RunRow]) -> None:
+    """Buttons for the chosen runs."""
+    ids = [row.run_id for row in chosen]
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.markdown(f"**{len(chosen)} chosen**" if len(chosen) != 1 else f"**{theme.plain(chosen[0].title)}**", width="content")
+        if len(chosen) == 1:
+            if st.button("Open", icon=":material/open_in_new:", key="runs_open"):
+                session.show_run(ids[0])
+                st.switch_page("views/train.py")
+            _notes(chosen[0])
+        else:
+            with st.popover("Add tags", icon=":material/sell:"):
+                st.text_input("Tags", key="runs_new_tags", placeholder="class 7b, homework")
+                st.button("Add to all chosen", on_click=runs_session.add_tags, args=(chosen,), key="runs_add_tags")
+        archived = all(row.notes.archived for row in chosen)
+        st.button("Put back" if archived else "Archive", icon=":material/archive:", key="runs_archive",
+                  on_click=runs_session.archive, args=(ids, not archived),
+                  help="Archived runs are kept and only left out of the table.")  # fmt: skip
+        _export(chosen)
+        st.button("Delete", icon=":material/delete:", key="runs_delete", on_click=runs_session.delete, args=(ids,))
+        st.button("Choose none", type="tertiary", key="runs_none", on_click=runs_session.select, args=((),))
+    for row in chosen:
+        if row.damage:
+            st.warning(f"Run {row.run_id}: {theme.plain(row.damage)}")
+
+
+def _notes(row: RunRow) -> None:
+    revision = hash(row.notes) & 0xFFFF  # another tab's change begins new fields
+    with st.popover("Name, tags, note", icon=":material/edit:"):
+        st.text_input("Name", row.notes.name, max_chars=MAX_NAME, key=f"notes_name_{row.run_id}_{revision}",
+                      placeholder=row.run_id)  # fmt: skip
+        st.text_input("Tags, with commas between them", ", ".join(row.notes.tags), key=f"notes_tags_{row.run_id}_{revision}",
+                      placeholder="class 7b, homework")  # fmt: skip
+        st.text_area("Note", row.notes.note, max_chars=MAX_NOTE, key=f"notes_note_{row.run_id}_{revision}")
+        st.button("Keep", type="primary", on_click=runs_session.save_notes, args=(row.run_id, revision), key="notes_keep")
+
+
+def _export(chosen: list[RunRow]) -> None:
+    with st.popover("Export", icon=":material/download:"):
+        if len(chosen) == 1:
+            run_id = chosen[0].run_id
+            folder = run_folder(runs_root(), run_id)
+            st.download_button("Whole run (zip)", lambda: pack_run(folder), f"{run_id}.zip", "application/zip",
+                               on_click="ignore", help="For another machine: settings, metrics, weights and states, with "
+                               "digests. Take it in below the table there.")  # fmt: skip
+            for kind, mime in (("csv", "text/csv"), ("parquet", "application/vnd.apache.parquet")):
+                st.download_button(f"Metrics ({'CSV' if kind == 'csv' else 'Parquet'})", _metrics(run_id, kind),
+                                   f"{run_id}-steps.{kind}", mime, on_click="ignore")  # fmt: skip
+        st.download_button("TensorBoard event files (zip)", _tensorboard([row.run_id for row in chosen]), "tensorboard.zip",
+                           "application/zip", on_click="ignore")  # fmt: skip
+        st.caption("Unpack it, then: tensorboard --logdir FOLDER")
+
+
+def _metrics(run_id: str, kind: str):
+    def content() -> bytes:
+        from core.run_files import metrics_csv, metrics_parquet
+
+        return (metrics_csv if kind == "csv" else metrics_parquet)(get_trainer().read(runs_root(), run_id))
+
+    return content
+
+
+def _tensorboard(ids: list[str]):
+    def content() -> bytes:
+        from core.run_files import tensorboard_zip
+
+        return tensorboard_zip([get_trainer().read(runs_root(), run_id) for run_id in ids])
+
+    return content
+
+
+def below_table(rows: list[RunRow]) -> None:
+    """What is there for all runs: the table as a file, runs from elsewhere, deleted runs."""
+    with st.container(horizontal=True):
+        st.download_button("This table (CSV)", lambda: frame_of(rows).to_csv(index=False).encode(), "runs.csv", "text/csv",
+                           on_click="ignore", disabled=not rows)  # fmt: skip
+        with st.popover("Take a run in", icon=":material/upload:"):
+            key = runs_session.upload_key()
+            st.file_uploader("A run's zip, from another machine", type="zip", key=key, max_upload_size=64,
+                             on_change=runs_session.import_zip, args=(key,))  # fmt: skip
+            st.caption("Every file in it is checked against its digest and read once; nothing in it is executed.")
+        deleted = deleted_runs(runs_root())
+        with st.popover(f"Deleted runs ({len(deleted)})", icon=":material/delete:", disabled=not deleted):
+            _deleted(deleted)
+    _import_state()
+
+
+def _deleted(deleted: list[str]) -> None:
+    if not deleted:
+        return
+    st.caption(f"They take {deleted_bytes(runs_root()) / 2**20:.1f} MiB and stay until you delete them for good.")
+    wanted = st.multiselect("Bring back", deleted, key=f"runs_restore_{len(deleted)}")
+    st.button("Bring back", disabled=not wanted, on_click=runs_session.restore, args=(wanted,), key="runs_restore_button")
+    st.button(f"Delete all {len(deleted)} for good", icon=":material/delete_forever:", on_click=runs_session.delete_for_good,
+              key="runs_empty")  # fmt: skip
+
+
+def _import_state() -> None:
+    job = get_trainer().job(runs_session.IMPORT_JOB)
+    if job is None:
+        return
+    if job.status.is_active:
+        st.progress(job.progress.share, text=f"{job.progress.message} …")
+    elif job.reason:
+        st.error(f"The file was not taken in: {theme.plain(job.reason)}")
+    for came in job.results:
+        if isinstance(came, Unpacked):
+            st.success(f"Run {came.run_id} is here. {' '.join(came.notes)}")
+
+
+def undo_row() -> None:
+    """After a deletion: the way back."""
+    ids = runs_session.just_deleted()
+    if not ids:
+        return
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.markdown(f"Deleted {ids[0] if len(ids) == 1 else f'{len(ids)} runs'}.", width="content")
+        st.button("Undo", icon=":material/undo:", key="runs_undo", on_click=runs_session.restore, args=(ids,))
