@@ -1,6 +1,8 @@
 """Weights on disk: plain values only, written beside and renamed, with a digest over everything that was saved."""
 
+import contextlib
 import hashlib
+import io
 import json
 import os
 from pathlib import Path
@@ -49,17 +51,20 @@ def write_checkpoint(path: Path, content: dict[str, Any], *, durable: bool = Tru
     Raises CheckpointError when the disk does not take it; an earlier file is then whole.
     """
     content = {**content, "digest": _digest(content)}
-    part = path.with_name(f"{path.name}.part")
+    part, packed = path.with_name(f"{path.name}.part"), io.BytesIO()
+    torch.save(content, packed)  # in memory first: on a full disk torch's own writer names a place in its source, not the cause
     try:
         with part.open("wb") as target:
-            torch.save(content, target)
+            target.write(packed.getbuffer())
             if durable:
                 target.flush()
                 os.fsync(target.fileno())
         os.replace(part, path)
-    except (OSError, RuntimeError) as error:  # torch's writer reports a full disk as a RuntimeError
-        part.unlink(missing_ok=True)  # its room is needed for the words that say what happened
-        raise CheckpointError(f"{path.name} could not be saved in {path.parent}: {error}. An earlier one is whole.") from error
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            part.unlink(missing_ok=True)  # its room is needed for the words that say what happened
+        raise CheckpointError(f"{path.name} could not be saved in {path.parent}: {error.strerror or error}. An earlier one is "
+                              "whole.") from error  # fmt: skip
 
 
 def load_weights(path: Path) -> dict[str, Any]:

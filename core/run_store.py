@@ -18,7 +18,9 @@ import json
 import os
 import re
 import secrets
+import shutil
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -45,6 +47,7 @@ from core.files import replace_text
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _STATE = re.compile(r"step-(\d{8})(-kept)?\.pt")
 _STATUS_SECONDS = 1.0
+MIN_FREE_BYTES = 64 * 2**20
 # What JSON may hold for a float.
 _KINDS = {float: (int, float), float | None: (int, float, type(None))}
 
@@ -232,12 +235,12 @@ class RunWriter:
 
 
 def _new_folder(root: Path, created: float) -> Path:
-    """A folder that nobody had; the id says when, in local time."""
-    stamp = time.strftime("%Y%m%d-%H%M%S", time.localtime(created))
+    """A folder that nobody had. The id says when, in local time, to 1/256 of a second, so that ids are in the order of time."""
+    stamp = time.strftime("%Y%m%d-%H%M%S", time.localtime(created)) + f"-{int(created % 1 * 256):02x}"
     root.mkdir(parents=True, exist_ok=True)
     while True:
-        folder = root / f"{stamp}-{secrets.token_hex(2)}"
-        with suppress(FileExistsError):  # another process took the same four digits in the same second
+        folder = root / f"{stamp}{secrets.token_hex(1)}"
+        with suppress(FileExistsError):  # another process took the same digits in the same moment
             folder.mkdir()
             return folder
 
@@ -293,8 +296,24 @@ def is_held(folder: Path) -> bool:
     except Timeout:
         return True
     except OSError:
-        return False
+        return _is_held_read_only(folder)
     lock.release()
+    return False
+
+
+def _is_held_read_only(folder: Path) -> bool:
+    """`is_held` where this process may not write: the same lock, tried on a file that is open for reading."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        return False
+    try:
+        with open(folder / "lock", "rb") as stream:
+            fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
     return False
 
 
@@ -328,6 +347,39 @@ def disk_bytes(folder: Path) -> dict[str, int]:
             entries = os.scandir(folder if part == "rest" else folder / part)
             found[part] = sum(entry.stat().st_size for entry in entries if entry.is_file())
     return found
+
+
+def check_disk(root: Path) -> None:
+    """Say so when there is no room for another run. Raises RunError.
+
+    The limits are MIN_FREE_BYTES of the disk, and DIGIT_LAB_MAX_GIB for all runs together where that is set.
+    """
+    existing = next(folder for folder in (root.absolute(), *root.absolute().parents) if folder.exists())
+    free = shutil.disk_usage(existing).free
+    if free < MIN_FREE_BYTES:
+        raise RunError(f"Only {free / 2**20:,.0f} MiB are free on the disk of {root}; a run may need "
+                       f"{MIN_FREE_BYTES // 2**20}. Make room: delete runs on the Runs page, for good, or choose another "
+                       "folder with DIGIT_LAB_RUNS.")  # fmt: skip
+    limit = os.environ.get("DIGIT_LAB_MAX_GIB")
+    if not limit:
+        return
+    try:
+        allowed = float(limit) * 2**30
+    except ValueError:
+        raise RunError(f"DIGIT_LAB_MAX_GIB must be a number of GiB; got {limit!r:.40}.") from None
+    used = sum(entry.stat().st_size for entry in _all_files(root))
+    if used > allowed:
+        raise RunError(f"The runs take {used / 2**30:,.2f} GiB; this server allows {limit} (DIGIT_LAB_MAX_GIB). Delete runs "
+                       "on the Runs page, for good.")  # fmt: skip
+
+
+def _all_files(folder: Path | str) -> Iterator["os.DirEntry[str]"]:
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                yield from _all_files(entry.path)
+            elif entry.is_file(follow_symlinks=False):
+                yield entry
 
 
 def newest_run_id(root: Path) -> str | None:

@@ -22,7 +22,7 @@ from core.errors import CoreError, RunError
 from core.events import Progress, RunStarted, RunStatus
 from core.presets import preset_of
 from core.run_reader import RunReader, RunSnapshot, read_config
-from core.run_store import RunInfo, RunWriter, read_info, run_folder, saved_states
+from core.run_store import RunInfo, RunWriter, check_disk, read_info, run_folder, saved_states
 
 if TYPE_CHECKING:
     from core.fork import Fork
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from core.recorded_run import LiveWeights, RecordedRun
 
 MAX_QUEUE = 20
+MAX_HEAVY_JOBS = 2
 _SHUTDOWN_SECONDS = 8.0
 _MAX_READERS = 8
 _MAX_ENDED_JOBS = 40
@@ -93,6 +94,7 @@ class Trainer:
         self._lock = threading.Lock()
         self._wake = threading.Condition(self._lock)
         self._runs: OrderedDict[str, _Run] = OrderedDict()  # active ones, in the order of their turn
+        self._heavy_jobs = threading.BoundedSemaphore(MAX_HEAVY_JOBS)
         self._jobs: dict[str, tuple[JobSnapshot, threading.Event]] = {}
         self._thread: threading.Thread | None = None
         self._closing = False
@@ -118,6 +120,7 @@ class Trainer:
                 if token is not None and (run.token, run.config) == (token, config) and monotonic() < run.double_click_until:
                     return run_id
             self._check_room()
+            check_disk(runs_root)
             writer = RunWriter.create(runs_root, config, preset_of(config))
             if origin is not None:
                 first = origin.first_step
@@ -141,9 +144,13 @@ class Trainer:
             info = read_info(folder)
             if info.status == RunStatus.FINISHED:
                 raise RunError(f"Run {run_id} has reached its end; there is nothing left to resume.")
+            if info.status.is_active:
+                raise RunError(f"Run {run_id} is being trained already, by this server or another process.")
+            check_disk(runs_root)
             if not saved_states(folder):
                 raise RunError(f"Run {run_id} keeps no saved state to go on from: it ended before the first one.")
             config = read_config(folder)
+            self._unwritten.pop(run_id, None)
             self._readers.pop(folder.absolute(), None)
             writer = RunWriter.reopen(folder)
             self._queue(_Run(writer, config, data_root, None, monotonic(), goes_on=True))
@@ -227,9 +234,14 @@ class Trainer:
         unwritten = self._unwritten.get(run_id)
         return replace(snapshot, info=unwritten) if unwritten else snapshot
 
-    def start_job(self, name: str, steps: Callable[[], Iterator[object]]) -> None:
+    def start_job(self, name: str, steps: Callable[[], Iterator[object]], *, heavy: bool = False) -> None:
         """Run a generator in a thread: it gives Progress, or results. One job of a name at a time: a second start joins
-        the first."""
+        the first.
+
+        Args:
+            heavy: it computes; of such jobs MAX_HEAVY_JOBS work at a time and the others wait, so that a class that tries out
+                experiments does not slow down the training.
+        """
         with self._lock:
             current = self._jobs.get(name)
             if (current and current[0].status.is_active) or self._closing:
@@ -240,7 +252,8 @@ class Trainer:
             cancel = threading.Event()
             self._jobs.pop(name, None)  # the order is that of the starts
             self._jobs[name] = JobSnapshot(name, RunStatus.RUNNING, Progress(0, 0, "Starting")), cancel
-        threading.Thread(target=self._do_job, args=(name, steps, cancel), name=f"job-{name}", daemon=True).start()
+        work = self._waiting_turn(steps, cancel) if heavy else steps
+        threading.Thread(target=self._do_job, args=(name, work, cancel), name=f"job-{name}", daemon=True).start()
 
     def job(self, name: str) -> JobSnapshot | None:
         """The job of this name as it is now, ended ones included; None when there was none."""
@@ -357,6 +370,19 @@ class Trainer:
     def _set(self, run: _Run, status: RunStatus, *ending: str) -> None:
         run.status = status
         run.writer.set_status(status, *ending)
+
+    def _waiting_turn(self, steps: Callable[[], Iterator[object]], cancel: threading.Event) -> Callable[[], Iterator[object]]:
+        def waiting() -> Iterator[object]:
+            while not self._heavy_jobs.acquire(timeout=0.1):
+                if cancel.is_set():
+                    return
+                yield Progress(0, 0, "Waits until other experiments are done")
+            try:
+                yield from steps()
+            finally:
+                self._heavy_jobs.release()
+
+        return waiting
 
     def _do_job(self, name: str, steps: Callable[[], Iterator[object]], cancel: threading.Event) -> None:
         ended: dict[str, object] = {"status": RunStatus.FINISHED}

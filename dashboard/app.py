@@ -11,6 +11,7 @@ if ROOT not in sys.path:
 import streamlit as st  # noqa: E402
 
 from dashboard import draw_session, modes_session, session, theme  # noqa: E402
+from dashboard.policy_row import policy_row  # noqa: E402
 
 
 def main() -> None:
@@ -32,6 +33,7 @@ def main() -> None:
         draw_session.canvas_is_gone()
     if chosen.title != "Train/eval":
         modes_session.leave_page()
+    policy_row()
     chosen.run()
     session.warm_up()
 

@@ -13,11 +13,11 @@ from core.findings import confidence_words
 from core.modes import COMPANIES, Company, answer_in_train_mode, company_of, mode_layers
 from core.pins import as_digits, load_pins
 from core.predictor import Prediction, Predictor
-from core.run_store import runs_root
 from dashboard import draw_session, model_session, pictures, theme
 from dashboard.draw_charts import probability_figure
 from dashboard.live_chart import plot
 from dashboard.model_session import Chosen
+from dashboard.policy_session import pins_root
 
 _COMPANY_WORDS: dict[Company, str] = {
     "mixed": "mixed test digits", "one_class": "digits of one class", "blank": "blank images", "drawings": "my drawings",
@@ -108,7 +108,7 @@ def _train_mode(predictor: Predictor, image: np.ndarray, mode: str) -> list[Pred
     digits = load_pool(dataset, data_root())[1] if ready else as_digits(())
     try:
         # company_of takes blank images where there are no drawings.
-        own = as_digits(load_pins(runs_root())).images[:, 0] if kind == "drawings" else None
+        own = as_digits(load_pins(pins_root())).images[:, 0] if kind == "drawings" else None
         if own is not None and not len(own):
             st.caption("No drawing is pinned yet, so blank images take their place.")
         company = company_of(kind, size - 1, digits, label=label, drawings=own)

@@ -18,6 +18,7 @@ from dashboard import draw_session, pictures, theme
 from dashboard.draw_charts import own_test_figure
 from dashboard.live_chart import plot
 from dashboard.model_session import Chosen
+from dashboard.policy_session import pins_root
 
 
 def pin_row(image: DigitImage, prediction: Prediction) -> None:
@@ -34,7 +35,7 @@ def pin_row(image: DigitImage, prediction: Prediction) -> None:
 def pins_panel(chosen: Chosen) -> None:
     """The pinned drawings, what the model says of them, their accuracy over the run, and the lesson."""
     try:
-        pins = load_pins(runs_root())
+        pins = load_pins(pins_root())
     except CoreError as error:
         st.error(theme.plain(str(error)))
         return
@@ -70,7 +71,7 @@ def _card(pin: Pin, answer: Prediction) -> None:
         key = f"relabel_{pin.pin_id}_{pin.label}"
         st.selectbox("Meant as", range(10), pin.label, key=key, on_change=draw_session.relabel, args=(pin.pin_id, key))
         st.button("Remove", icon=":material/close:", key=f"unpin_{pin.pin_id}", on_click=remove_pin,
-                  args=(runs_root(), pin.pin_id), type="tertiary")  # fmt: skip
+                  args=(pins_root(), pin.pin_id), type="tertiary")  # fmt: skip
 
 
 def _curve(chosen: Chosen, pins: Sequence[Pin], inputs: np.ndarray) -> None:

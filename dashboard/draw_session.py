@@ -12,6 +12,7 @@ from core.errors import CoreError
 from core.run_store import runs_root
 from core.trainer import get_trainer
 from dashboard import model_session, session
+from dashboard.policy_session import controlled, pins_root
 
 if TYPE_CHECKING:
     from core.digit_image import Steps
@@ -185,6 +186,7 @@ def company() -> "tuple[Company, int, int]":
 # --- pinned drawings and lessons ---------------------------------------------------------------------------------------
 
 
+@controlled
 def start_lesson(run_id: str, kind: str, count: int, learning_rate: float) -> None:
     """Teach the pinned drawings to a copy of a model, as a new run that names its parent, and ask that one."""
     from core.lesson import Lesson, lesson_config
@@ -198,7 +200,7 @@ def start_lesson(run_id: str, kind: str, count: int, learning_rate: float) -> No
     try:
         parent = chosen.predictor
         config = lesson_config(parent.config, count, learning_rate)
-        lesson = Lesson(run_id, parent.step, parent.model.state_dict(), as_digits(load_pins(runs_root())))
+        lesson = Lesson(run_id, parent.step, parent.model.state_dict(), as_digits(load_pins(pins_root())))
         new = get_trainer().start(config, data_root(), runs_root(), token=session.session_id(), origin=lesson)
     except CoreError as error:
         st.session_state.lesson_problem = str(error)
@@ -217,7 +219,7 @@ def pin(image: Any, label: int) -> None:
 
     st.session_state.pin_problem = ""
     try:
-        add_pin(runs_root(), image, label)
+        add_pin(pins_root(), image, label)
     except CoreError as error:
         st.session_state.pin_problem = str(error)
 
@@ -231,4 +233,4 @@ def relabel(pin_id: str, key: str) -> None:
     """Change which digit a kept drawing was meant as."""
     from core.pins import relabel_pin
 
-    relabel_pin(runs_root(), pin_id, int(st.session_state[key]))
+    relabel_pin(pins_root(), pin_id, int(st.session_state[key]))

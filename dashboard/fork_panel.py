@@ -10,6 +10,7 @@ from core.run_reader import RunSnapshot
 from core.run_store import run_folder, runs_root, saved_states
 from core.trainer import get_trainer
 from dashboard import fork_session, session, theme
+from dashboard.policy_session import may_control
 from dashboard.settings_form import setting_field
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def _form(snapshot: RunSnapshot, steps: list[int]) -> None:
     if not carries_optimizer(parent, config):
         st.caption(":material/info: Another optimizer begins without memory (momentum, squared gradients).")
     st.button("Add the fork to the queue" if get_trainer().active() else "Start the fork", icon=":material/fork_right:",
-              key=f"start_fork_{run_id}", disabled=bool(found), on_click=fork_session.start_fork,
+              key=f"start_fork_{run_id}", disabled=bool(found) or not may_control(), on_click=fork_session.start_fork,
               args=(run_id, step, config, rate))  # fmt: skip
     if problem := fork_session.problem(run_id):
         st.error(theme.plain(problem))

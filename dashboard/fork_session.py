@@ -11,6 +11,7 @@ from core.errors import ConfigError, CoreError
 from core.run_store import run_folder, runs_root, saved_states
 from core.trainer import get_trainer
 from dashboard import session
+from dashboard.policy_session import controlled
 
 if TYPE_CHECKING:
     from core.fork import RateChoice
@@ -39,6 +40,7 @@ def fork_config(run_id: str, parent: TrainConfig) -> tuple[TrainConfig, dict[str
     return config, config.problems()
 
 
+@controlled
 def start_fork(run_id: str, step: int, config: TrainConfig, rate: "RateChoice | None") -> None:
     """Fork a run from the state saved after `step`, and show the child. Problems are kept for the page."""
     from core.fork import fork, longer

@@ -13,6 +13,7 @@ from core.events import Progress, RunStatus
 from core.run_store import RunInfo, list_runs, read_info, run_folder, runs_root
 from core.trainer import get_trainer
 from dashboard import session
+from dashboard.policy_session import controlled
 
 if TYPE_CHECKING:
     from core.predictor import Predictor
@@ -143,6 +144,7 @@ def import_key() -> str:
     return f"import_{st.session_state.get('imports', 0)}"
 
 
+@controlled
 def import_weights(file_id: str, name: str, content: bytes) -> None:
     """Keep weights from a file as a run and ask it; once for each file. Problems are kept for the page."""
     from core.imported import import_run

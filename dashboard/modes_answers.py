@@ -21,11 +21,11 @@ from core.mode_scores import (
 from core.modes import MAKE_UPS, some_digits
 from core.pins import as_digits, load_pins
 from core.predictor import Prediction
-from core.run_store import runs_root
 from core.shift import SHIFTS, Shift, ShiftScore, shift_scores, shifted
 from dashboard import modes_charts, modes_code, pictures, theme
 from dashboard.live_chart import plot
 from dashboard.modes_lab import Experiment, Lab, Params, choose_digit, of_kind, percent, points, say, table
+from dashboard.policy_session import pins_root
 
 _MAKE_UP_WORDS = {"shuffled": "shuffled", "by_class": "sorted by class", "stored": "as stored"}
 _SHOWN_CHANGES = 12
@@ -132,12 +132,12 @@ def _company_controls(lab: Lab) -> Params:
         place = choose_digit(lab)
         size = st.select_slider("Batch size", SIZES[1:8], 16, key="m_company_size", bind="query-params", width=220)
         other = st.selectbox("“One class” is", range(10), 1, key="m_class", bind="query-params", width=120)
-    return {"place": place, "size": size, "other": other}
+    drawings = as_digits(load_pins(pins_root())).images[:, 0]
+    return {"place": place, "size": size, "other": other, "_drawings": drawings}
 
 
 def _company_steps(lab: Lab, params: Params) -> Iterator[object]:
-    place = params["place"]
-    drawings = as_digits(load_pins(runs_root())).images[:, 0]
+    place, drawings = params["place"], params["_drawings"]
     return companies(lab.predictor.model, some_digits(lab.test, _COMPANY_DIGITS), lab.test.take(np.array([place])),
                      size=params["size"], other=params["other"], drawings=drawings)  # fmt: skip
 

@@ -44,7 +44,7 @@ def experiment_job(question: Hashable, steps: Callable[[], Iterator[object]], *,
         return None
     name = f"modes-{session.session_id()}-{next(_numbers)}"
     state.modes_job = question, name
-    trainer.start_job(name, steps)
+    trainer.start_job(name, steps, heavy=True)
     return trainer.job(name)
 
 

@@ -16,6 +16,7 @@ from core.trainer import get_trainer
 from dashboard import charts, pictures, session, theme
 from dashboard.fork_panel import fork_panel
 from dashboard.live_chart import live_charts, plot
+from dashboard.policy_session import may_control
 
 CHART_KEY = "live_charts"
 LN10 = math.log(10)
@@ -86,16 +87,17 @@ def _controls(snapshot: RunSnapshot) -> None:
     run_id, status = snapshot.info.run_id, snapshot.info.status
     trainer = get_trainer()
     here, stopping = run_id in trainer.active(), trainer.is_stopping(run_id)
-    paused = status == RunStatus.PAUSED
+    paused, locked = status == RunStatus.PAUSED, not may_control()
+    off = locked or not here or stopping
     with st.container(horizontal=True, width="content"):
         st.button("Resume" if paused else "Pause", icon=":material/play_arrow:" if paused else ":material/pause:",
-                  key="resume" if paused else "pause", on_click=trainer.resume if paused else trainer.pause, args=(run_id,),
-                  disabled=not here or stopping or status not in (RunStatus.RUNNING, RunStatus.PAUSED))  # fmt: skip
-        st.button("Stopping …" if stopping else "Stop", icon=":material/stop:", key="stop", on_click=trainer.stop,
-                  args=(run_id,), disabled=not here or stopping)  # fmt: skip
-        st.button("Save", icon=":material/save:", key="save_now", on_click=trainer.save_now, args=(run_id,),
+                  key="resume" if paused else "pause", on_click=session.continue_run if paused else session.pause_run,
+                  args=(run_id,), disabled=off or status not in (RunStatus.RUNNING, RunStatus.PAUSED))  # fmt: skip
+        st.button("Stopping …" if stopping else "Stop", icon=":material/stop:", key="stop", on_click=session.stop_run,
+                  args=(run_id,), disabled=off)  # fmt: skip
+        st.button("Save", icon=":material/save:", key="save_now", on_click=session.save_run, args=(run_id,),
                   help="Keep the whole training state as it is now: weights, optimizer, schedule, place in the epoch. It is "
-                  "never deleted by itself.", disabled=not here or stopping or status == RunStatus.QUEUED)  # fmt: skip
+                  "never deleted by itself.", disabled=off or status == RunStatus.QUEUED)  # fmt: skip
 
 
 def _foreign_note(snapshot: RunSnapshot) -> None:
@@ -141,7 +143,14 @@ def _resume(info: RunInfo) -> None:
     if not steps:
         return
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.button("Resume", icon=":material/resume:", key="take_up", on_click=session.resume_run, args=(info.run_id,))
+        st.button(
+            "Resume",
+            icon=":material/resume:",
+            key="take_up",
+            on_click=session.resume_run,
+            args=(info.run_id,),
+            disabled=not may_control(),
+        )
         lost = f"; the {info.step - steps[-1]:,} steps after it are trained again" if info.step > steps[-1] else ""
         st.caption(f"Goes on from the state saved after step {steps[-1]:,}, bit for bit as if it had never stopped{lost}.",
                    width="content")  # fmt: skip
@@ -275,7 +284,7 @@ def _proofs(snapshot: RunSnapshot) -> None:
         working = job is not None and job.status.is_active
         with st.container(horizontal=True, vertical_alignment="center"):
             if working:
-                st.button("Stop the proof", icon=":material/stop:", key=f"stop_{kind}", on_click=get_trainer().cancel_job,
+                st.button("Stop the proof", icon=":material/stop:", key=f"stop_{kind}", on_click=session.cancel_job,
                           args=(name,))  # fmt: skip
             else:
                 st.button(label, icon=":material/fact_check:", key=f"prove_{kind}", on_click=session.start_proof,

@@ -36,6 +36,8 @@ def _curves(chosen: list[RunRow]) -> None:
             titles.append(row.title)
         except RunError as error:
             st.caption(f":material/error: {theme.plain(str(error))}")
+    if not snapshots:
+        return
     if len(chosen) > MAX_OVERLAID:
         st.caption(f"The first {MAX_OVERLAID} of {len(chosen)} chosen runs are drawn.")
     with st.container(horizontal=True, vertical_alignment="bottom"):

@@ -16,6 +16,7 @@ from core.run_index import RunRow, index_of, search
 from core.run_notes import change_notes, tags_of
 from core.run_store import run_folder, runs_root
 from core.trainer import JobSnapshot, get_trainer
+from dashboard.policy_session import controlled
 
 if TYPE_CHECKING:
     from core.predictor import Predictor
@@ -89,6 +90,7 @@ def _for_each(ids: Iterable[str], action: Any) -> list[str]:
     return done
 
 
+@controlled
 def save_notes(run_id: str, revision: int) -> None:
     """Keep the name, tags and note that the form of a run holds."""
     state = st.session_state
@@ -98,6 +100,7 @@ def save_notes(run_id: str, revision: int) -> None:
     )
 
 
+@controlled
 def add_tags(rows: Sequence[RunRow]) -> None:
     """Add the tags in the field to several runs."""
     new = tags_of(st.session_state.get("runs_new_tags", ""))
@@ -110,6 +113,7 @@ def add_tags(rows: Sequence[RunRow]) -> None:
     st.session_state.runs_new_tags = ""
 
 
+@controlled
 def archive(ids: Sequence[str], archived: bool) -> None:
     """Take runs out of the table, or put them back."""
     _for_each(ids, lambda one: change_notes(run_folder(runs_root(), one), archived=archived))
@@ -117,6 +121,7 @@ def archive(ids: Sequence[str], archived: bool) -> None:
         select(())
 
 
+@controlled
 def delete(ids: Sequence[str]) -> None:
     """Move runs to the deleted ones; they can come back."""
     done = _for_each(ids, lambda one: delete_run(runs_root(), one))
@@ -129,12 +134,14 @@ def just_deleted() -> tuple[str, ...]:
     return st.session_state.get("runs_just_deleted", ())
 
 
+@controlled
 def restore(ids: Sequence[str]) -> None:
     """Bring deleted runs back."""
     back = _for_each(ids, lambda one: restore_run(runs_root(), one))
     st.session_state.runs_just_deleted = tuple(one for one in just_deleted() if one not in back)
 
 
+@controlled
 def delete_for_good() -> None:
     """Empty the deleted runs."""
     _for_each([""], lambda _: empty_bin(runs_root()))
@@ -149,6 +156,7 @@ def upload_key() -> str:
     return f"runs_upload_{st.session_state.get('runs_uploads', 0)}"
 
 
+@controlled
 def import_zip(key: str) -> None:
     """Take in the zip that a person chose, as a job."""
     from core.run_zip import unpack_run
@@ -186,7 +194,7 @@ def start_dispute(first: str, second: str, dataset: str) -> None:
         yield Progress(0, 0, "Reading the digits")
         yield from disagreement(load(first), load(second), load_pool(dataset, data)[1])
 
-    get_trainer().start_job(dispute_job(first, second), steps)
+    get_trainer().start_job(dispute_job(first, second), steps, heavy=True)
 
 
 def sweep_form() -> tuple[dict[str, str], int | None, float | None]:
@@ -197,6 +205,7 @@ def sweep_form() -> tuple[dict[str, str], int | None, float | None]:
     return choices, runs, state.get("sweep_minutes")
 
 
+@controlled
 def start_sweep(base: TrainConfig) -> None:
     """Start the sweep of the form, and list its runs."""
     from core.sweep import run_sweep, sweep_of

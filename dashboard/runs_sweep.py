@@ -4,8 +4,8 @@ import streamlit as st
 
 from core.config import settings
 from core.events import RunStatus
-from core.trainer import get_trainer
 from dashboard import runs_session, session, theme
+from dashboard.policy_session import may_control
 
 _EXAMPLES = {"learning_rate": "1e-4, 1e-3, 1e-2", "batch_size": "32, 128", "optimizer": "sgd, adam", "seed": "0, 1, 2",
              "model": "mlp, simple_cnn", "dropout": "0, 0.3", "weight_decay": "0, 0.01"}  # fmt: skip
@@ -18,7 +18,7 @@ def sweep_panel() -> None:
     if job is not None and working:
         with st.container(horizontal=True, vertical_alignment="center"):
             st.progress(job.progress.share, text=f"Sweep: {theme.plain(job.progress.message)}", width="stretch")
-            st.button("Stop the sweep", icon=":material/stop:", key="sweep_stop", on_click=get_trainer().cancel_job,
+            st.button("Stop the sweep", icon=":material/stop:", key="sweep_stop", on_click=session.cancel_job,
                       args=(runs_session.SWEEP_JOB,))  # fmt: skip
     elif job is not None and job.status == RunStatus.FAILED:
         st.error(f"The sweep ended early: {theme.plain(job.reason)}")
@@ -47,9 +47,9 @@ def _form(working: bool) -> None:
         st.number_input("At most (minutes)", 0.1, 10_000.0, None, key="sweep_minutes", placeholder="no limit", width=180,
                         help="The run in progress when the time is spent is stopped; the rest is left out.")  # fmt: skip
     count = _count()
+    off = working or base is None or not count or not may_control()
     st.button(f"Start {count} runs" if count else "Start the sweep", type="primary", icon=":material/play_arrow:",
-              key="sweep_start", disabled=working or base is None or not count, on_click=runs_session.start_sweep,
-              args=(base,))  # fmt: skip
+              key="sweep_start", disabled=off, on_click=runs_session.start_sweep, args=(base,))  # fmt: skip
     if found:
         st.caption(f":red[The settings on the Train page cannot be used: {theme.plain('; '.join(found.values()))}]")
     if problem := runs_session.sweep_problem():

@@ -13,6 +13,7 @@ from core.run_store import run_folder, runs_root
 from core.run_zip import Unpacked, pack_run
 from core.trainer import get_trainer
 from dashboard import runs_session, session, theme
+from dashboard.policy_session import may_control
 
 _COLUMNS = {
     "status": st.column_config.TextColumn("Status", width=100),
@@ -70,7 +71,7 @@ def _percent(share: float | None) -> float | None:
 
 def actions(chosen: list[RunRow]) -> None:
     """Buttons for the chosen runs."""
-    ids = [row.run_id for row in chosen]
+    ids, locked = [row.run_id for row in chosen], not may_control()
     with st.container(horizontal=True, vertical_alignment="center"):
         st.markdown(f"**{len(chosen)} chosen**" if len(chosen) != 1 else f"**{theme.plain(chosen[0].title)}**", width="content")
         if len(chosen) == 1:
@@ -84,10 +85,12 @@ def actions(chosen: list[RunRow]) -> None:
                 st.button("Add to all chosen", on_click=runs_session.add_tags, args=(chosen,), key="runs_add_tags")
         archived = all(row.notes.archived for row in chosen)
         st.button("Put back" if archived else "Archive", icon=":material/archive:", key="runs_archive",
-                  on_click=runs_session.archive, args=(ids, not archived),
+                  on_click=runs_session.archive, args=(ids, not archived), disabled=locked,
                   help="Archived runs are kept and only left out of the table.")  # fmt: skip
         _export(chosen)
-        st.button("Delete", icon=":material/delete:", key="runs_delete", on_click=runs_session.delete, args=(ids,))
+        st.button(
+            "Delete", icon=":material/delete:", key="runs_delete", on_click=runs_session.delete, args=(ids,), disabled=locked
+        )
         st.button("Choose none", type="tertiary", key="runs_none", on_click=runs_session.select, args=((),))
     for row in chosen:
         if row.damage:

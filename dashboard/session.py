@@ -20,6 +20,7 @@ from core.run_store import list_runs, runs_root
 from core.trainer import get_trainer
 from dashboard import theme
 from dashboard.charts import Sent, View
+from dashboard.policy_session import controlled
 
 if TYPE_CHECKING:
     from core.proofs import ProofKind
@@ -111,6 +112,7 @@ def settings_link(config: TrainConfig) -> str:
 # --- runs --------------------------------------------------------------------------------------------------------------
 
 
+@controlled
 def start_run() -> None:
     """Start what the form says and show it. Problems are kept for the page."""
     config, found = form_config()
@@ -118,6 +120,7 @@ def start_run() -> None:
         _start(config)
 
 
+@controlled
 def start_preset(name: str) -> None:
     """Start a preset on the digits that are here and show it. Problems are kept for the page."""
     _start(replace(preset_named(name), dataset="mnist_sample" if missing_files(data_root()) else "mnist"))
@@ -133,6 +136,7 @@ def _start(config: TrainConfig) -> None:
     show_run(run_id)
 
 
+@controlled
 def resume_run(run_id: str) -> None:
     """Go on with a run that has ended early, and show it. Problems are kept for the page."""
     try:
@@ -142,6 +146,30 @@ def resume_run(run_id: str) -> None:
         return
     st.session_state.start_problem = ""
     show_run(run_id)
+
+
+@controlled
+def pause_run(run_id: str) -> None:
+    """Stand still after the current step."""
+    get_trainer().pause(run_id)
+
+
+@controlled
+def continue_run(run_id: str) -> None:
+    """Go on after a pause."""
+    get_trainer().resume(run_id)
+
+
+@controlled
+def stop_run(run_id: str) -> None:
+    """End after the current step."""
+    get_trainer().stop(run_id)
+
+
+@controlled
+def save_run(run_id: str) -> None:
+    """Keep the whole training state as it is now."""
+    get_trainer().save_now(run_id)
 
 
 def start_problem() -> str:
@@ -241,6 +269,7 @@ def page_was_drawn_anew(key: str) -> None:
 # --- jobs --------------------------------------------------------------------------------------------------------------
 
 
+@controlled
 def start_download() -> None:
     """Fetch what is missing or damaged of MNIST."""
     from core.download import download_mnist
@@ -252,6 +281,12 @@ def use_mnist_if_just_downloaded() -> None:
     """After a finished download: choose MNIST in the form, once."""
     get_trainer().forget_job(DOWNLOAD_JOB)
     st.session_state[form_key("dataset")] = "mnist"
+
+
+@controlled
+def cancel_job(name: str) -> None:
+    """Ask a download, a sweep or a proof to end."""
+    get_trainer().cancel_job(name)
 
 
 def start_check() -> None:
@@ -270,11 +305,12 @@ def is_proving(run_id: str) -> bool:
     return any(job is not None and job.status.is_active for job in jobs)
 
 
+@controlled
 def start_proof(run_id: str, kind: "ProofKind", config: TrainConfig) -> None:
     """Train the first steps of a run twice, in a process of its own."""
     from core.proofs import prove_apart
 
-    get_trainer().start_job(proof_job(run_id, kind), lambda: prove_apart(kind, config, data_root()))
+    get_trainer().start_job(proof_job(run_id, kind), lambda: prove_apart(kind, config, data_root()), heavy=True)
 
 
 def warm_up() -> None:

@@ -27,6 +27,7 @@ def _refreshing(was_working: bool) -> None:
                 f"in {theme.plain(str(runs_root()))}/.")  # fmt: skip
         st.page_link("views/train.py", label="Train a model", icon=":material/model_training:")
         undo_row()
+        sweep_panel()
         below_table([])
         return
     with st.container(horizontal=True, vertical_alignment="bottom"):

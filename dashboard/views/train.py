@@ -11,6 +11,7 @@ from core.run_reader import RunSnapshot
 from core.run_store import RunInfo, list_runs, newest_run_id, run_folder, runs_root, saved_states
 from core.trainer import get_trainer
 from dashboard import session, theme
+from dashboard.policy_session import may_control
 from dashboard.run_panel import CHART_KEY, empty_panel, run_label, run_panel
 from dashboard.settings_form import settings_form
 
@@ -59,7 +60,7 @@ def _start_row(config: TrainConfig | None, found: dict[str, str]) -> None:
     busy = bool(get_trainer().active())
     with st.container(horizontal=True, vertical_alignment="center"):
         st.button("Add to the queue" if busy else "Start training", type="primary", icon=":material/play_arrow:",
-                  key="start", on_click=session.start_run, disabled=config is None)  # fmt: skip
+                  key="start", on_click=session.start_run, disabled=config is None or not may_control())  # fmt: skip
         if config is not None:
             _estimate(config)
     for field, problem in session.link_problems().items():
@@ -105,7 +106,7 @@ def _download_progress() -> None:
         st.rerun()
     progress = job.progress
     st.progress(progress.share, text=f"Downloading MNIST: {progress.message} {progress.done / 2**20:.1f} MiB")
-    st.button("Cancel", on_click=get_trainer().cancel_job, args=(session.DOWNLOAD_JOB,), key="cancel_download")
+    st.button("Cancel", on_click=session.cancel_job, args=(session.DOWNLOAD_JOB,), key="cancel_download")
 
 
 def _use_download_once_done() -> None:
@@ -180,7 +181,7 @@ def _unfinished(runs: list[RunInfo]) -> None:
         st.caption(f":material/power_off: Interrupted: run {found[0].run_id} at step {found[0].step:,} of "
                    f"{found[0].total_steps:,}{more}.", width="content")  # fmt: skip
         st.button("Resume it", icon=":material/resume:", key="take_up_other", type="tertiary", on_click=session.resume_run,
-                  args=(found[0].run_id,))  # fmt: skip
+                  args=(found[0].run_id,), disabled=not may_control())  # fmt: skip
 
 
 page()

@@ -1,0 +1,23 @@
+"""On a server with a password: what one may do, and the way to the controls."""
+
+import streamlit as st
+
+from dashboard import policy_session
+
+
+def policy_row() -> None:
+    """Draw the line; nothing where all may control."""
+    if policy_session.controls_password() is None:
+        return
+    with st.container(horizontal=True, vertical_alignment="center"):
+        if policy_session.may_control():
+            st.caption(":material/lock_open: Controls are unlocked in this tab.", width="content")
+            st.button("Lock", key="controls_lock", type="tertiary", on_click=policy_session.lock)
+            return
+        st.caption(":material/lock: You can watch, draw, try train and eval mode, and compare. Starting, stopping and deleting "
+                   "need the password.", width="content")  # fmt: skip
+        with st.popover("Unlock controls", icon=":material/key:"):
+            st.text_input("Password", type="password", key="controls_password", on_change=policy_session.try_password,
+                          args=("controls_password",))  # fmt: skip
+            if problem := policy_session.password_problem():
+                st.error(problem)

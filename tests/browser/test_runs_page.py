@@ -1,0 +1,106 @@
+"""The Runs page in a real browser: many made-up runs, and one that trains meanwhile."""
+
+import dataclasses
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from core.run_bin import deleted_runs
+from core.run_index import RunIndex
+from core.run_notes import change_notes
+from core.run_store import run_names
+from core.trainer import Trainer
+from tests.browser.conftest import Server
+from tests.conftest import SAMPLE, wait_for
+from tests.many_runs import make_runs
+
+ROW, HEAD = 35, 36  # pixels of the table's rows, which are painted on a canvas
+HOSTILE = "<img src=x onerror=\"document.title='broken'\"><b>bold</b>"
+
+
+@pytest.fixture
+def runs_page(server: Server, open_page):
+    """Opens the page over sixty runs, of which the newest has a hostile name."""
+    if not run_names(server.runs):
+        make_runs(server.runs, 60)
+    newest = RunIndex(server.runs).rows()[0].run_id
+    change_notes(server.runs / newest, name=HOSTILE)
+
+    def opened(**options) -> Page:
+        page = open_page(f"{server.url}/runs", ready="[data-testid=stDataFrame] canvas", **options)
+        expect(page.get_by_text("60 of 60 runs")).to_be_visible()
+        return page
+
+    return opened
+
+
+def tick(page: Page, *rows: int) -> None:
+    """Choose rows of the table by their boxes."""
+    box = page.get_by_test_id("stDataFrame").first.bounding_box()
+    assert box is not None
+    for row in rows:
+        page.mouse.click(box["x"] + 18, box["y"] + HEAD + ROW * row + ROW / 2)
+
+
+def test_chosen_runs_are_compared_and_stay_chosen_while_others_come(server, runs_page):
+    page = runs_page()
+    tick(page, 1, 3)
+    expect(page.get_by_text("2 chosen")).to_be_visible()
+    expect(page.locator(".js-plotly-plot")).to_have_count(5)  # four overlays, one scatter
+    chosen = [RunIndex(server.runs).rows()[row].title for row in (1, 3)]
+    for title in chosen:
+        expect(page.locator("[data-testid=stHtml] span").filter(has_text=title).last).to_be_visible()
+    # A run that another process trains comes in above them: rows move, the choice does not.
+    trainer = Trainer()
+    run_id = trainer.start(dataclasses.replace(SAMPLE, epochs=1000, model="mlp"), server.runs, server.runs)
+    try:
+        expect(page.get_by_text("61 of 61 runs")).to_be_visible(timeout=90_000)
+        expect(page.get_by_text("2 chosen")).to_be_visible()
+        for title in chosen:
+            expect(page.locator("[data-testid=stHtml] span").filter(has_text=title).last).to_be_visible()
+    finally:
+        trainer.shutdown()
+        trainer.wait_until_idle(20)
+    tick(page, 2)  # one of them, a row lower now
+    expect(page.get_by_text("2 chosen")).to_have_count(0)
+    expect(page.get_by_role("button", name="Open")).to_be_visible()
+    page.get_by_role("button", name="Open").click()
+    expect(page).to_have_url(re.compile(r"run="))
+    assert "broken" not in page.title()
+    for name in (run_id,):
+        wait_for(lambda name=name: name in run_names(server.runs))
+
+
+def test_a_name_is_text_and_deleted_runs_come_back(server, open_page):
+    page = open_page(f"{server.url}/runs", ready="[data-testid=stDataFrame] canvas")
+    page.get_by_label("Search").first.fill("img")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text(re.compile("^1 of "))).to_be_visible()
+    tick(page, 0)
+    expect(page.get_by_text("<b>bold</b>").first).to_be_visible()
+    assert page.locator("img[src=x]").count() == 0
+    before = len(run_names(server.runs))
+    page.get_by_role("button", name="Delete", exact=True).click()
+    page.get_by_role("button", name="Undo").wait_for()
+    assert len(deleted_runs(server.runs)) == 1
+    page.get_by_role("button", name="Undo").click()
+    expect(page.get_by_role("button", name="Undo")).to_have_count(0)
+    assert len(run_names(server.runs)) == before
+    assert "broken" not in page.title()
+
+
+@pytest.mark.parametrize(("width", "height", "scheme"), [(1440, 900, "dark"), (390, 844, "light")])
+def test_a_point_of_the_scatter_chooses_its_run_and_all_fits(server, open_page, width, height, scheme):
+    page = open_page(f"{server.url}/runs", width, height, scheme, ready="[data-testid=stDataFrame] canvas")
+    expect(page.locator(".js-plotly-plot .point").first).to_be_attached()
+    point = page.locator(".js-plotly-plot .point").nth(7)
+    point.scroll_into_view_if_needed()
+    box = point.bounding_box()
+    assert box is not None
+    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    expect(page.get_by_role("button", name="Open")).to_be_visible()
+    page.get_by_role("radio", name="Parallel coordinates").click()
+    expect(page.locator(".parcoords").first).to_be_visible()
+    overflow = page.evaluate("document.querySelector('.stMain').scrollWidth - document.querySelector('.stMain').clientWidth")
+    assert overflow <= 0
