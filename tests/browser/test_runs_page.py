@@ -28,7 +28,7 @@ def runs_page(server: Server, open_page):
     change_notes(server.runs / newest, name=HOSTILE)
 
     def opened(**options) -> Page:
-        page = open_page(f"{server.url}/runs", ready="[data-testid=stDataFrame] canvas", **options)
+        page = open_page(f"{server.url}/runs", ready="[data-testid=data-grid-canvas]", **options)
         expect(page.get_by_text("60 of 60 runs")).to_be_visible()
         return page
 
@@ -64,8 +64,8 @@ def test_chosen_runs_are_compared_and_stay_chosen_while_others_come(server, runs
         trainer.wait_until_idle(20)
     tick(page, 2)  # one of them, a row lower now
     expect(page.get_by_text("2 chosen")).to_have_count(0)
-    expect(page.get_by_role("button", name="Open")).to_be_visible()
-    page.get_by_role("button", name="Open").click()
+    expect(page.locator(".st-key-runs_open button")).to_be_visible()
+    page.locator(".st-key-runs_open button").click()
     expect(page).to_have_url(re.compile(r"run="))
     assert "broken" not in page.title()
     for name in (run_id,):
@@ -73,8 +73,8 @@ def test_chosen_runs_are_compared_and_stay_chosen_while_others_come(server, runs
 
 
 def test_a_name_is_text_and_deleted_runs_come_back(server, open_page):
-    page = open_page(f"{server.url}/runs", ready="[data-testid=stDataFrame] canvas")
-    page.get_by_label("Search").first.fill("img")
+    page = open_page(f"{server.url}/runs", ready="[data-testid=data-grid-canvas]")
+    page.locator(".st-key-runs_search input").fill("img")
     page.keyboard.press("Enter")
     expect(page.get_by_text(re.compile("^1 of "))).to_be_visible()
     tick(page, 0)
@@ -92,14 +92,14 @@ def test_a_name_is_text_and_deleted_runs_come_back(server, open_page):
 
 @pytest.mark.parametrize(("width", "height", "scheme"), [(1440, 900, "dark"), (390, 844, "light")])
 def test_a_point_of_the_scatter_chooses_its_run_and_all_fits(server, open_page, width, height, scheme):
-    page = open_page(f"{server.url}/runs", width, height, scheme, ready="[data-testid=stDataFrame] canvas")
+    page = open_page(f"{server.url}/runs", width, height, scheme, ready="[data-testid=data-grid-canvas]")
     expect(page.locator(".js-plotly-plot .point").first).to_be_attached()
     point = page.locator(".js-plotly-plot .point").nth(7)
     point.scroll_into_view_if_needed()
     box = point.bounding_box()
     assert box is not None
     page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-    expect(page.get_by_role("button", name="Open")).to_be_visible()
+    expect(page.locator(".st-key-runs_open button")).to_be_visible()
     page.get_by_role("radio", name="Parallel coordinates").click()
     expect(page.locator(".parcoords").first).to_be_visible()
     overflow = page.evaluate("document.querySelector('.stMain').scrollWidth - document.querySelector('.stMain').clientWidth")
