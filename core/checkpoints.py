@@ -50,7 +50,7 @@ def write_checkpoint(path: Path, content: dict[str, Any], *, durable: bool = Tru
 
     Raises CheckpointError when the disk does not take it; an earlier file is then whole.
     """
-    content = {**content, "digest": _digest(content)}
+    content = {**content, "digest": content_digest(content)}
     part, packed = path.with_name(f"{path.name}.part"), io.BytesIO()
     torch.save(content, packed)  # in memory first: on a full disk torch's own writer names a place in its source, not the cause
     try:
@@ -102,7 +102,7 @@ def read_checkpoint(path: Path, expected: str, version: int) -> dict[str, Any]:
         raise CheckpointError(f"{path.name} is not a checkpoint of this dashboard.")
     if content.get("version") != version:
         raise CheckpointError(f"{path.name} has format version {content.get('version')!r}; this one reads {version}.")
-    if content.pop("digest", None) != _digest(content):
+    if content.pop("digest", None) != content_digest(content):
         raise CheckpointError(f"{path.name} was altered or damaged: its digest does not fit its content.")
     try:
         content["config"] = TrainConfig.from_dict(content["config"])
@@ -111,7 +111,7 @@ def read_checkpoint(path: Path, expected: str, version: int) -> dict[str, Any]:
     return content
 
 
-def _digest(content: dict[str, Any]) -> str:
+def content_digest(content: Any) -> str:
     """SHA-256 over every value, whatever is nested in what: plain ones as JSON; dtype, shape and bytes of tensors."""
     digest = hashlib.sha256()
     _take(digest, content)
@@ -129,6 +129,6 @@ def _take(digest: Any, value: Any) -> None:
             _take(digest, one)
     elif isinstance(value, Tensor):
         digest.update(f"{value.dtype} {tuple(value.shape)}".encode())
-        digest.update(value.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+        digest.update(value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
     else:
         digest.update(json.dumps(value).encode())

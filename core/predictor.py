@@ -1,6 +1,5 @@
 """A trained model that answers for images. Always a copy of its own, in eval mode, so that no training is disturbed."""
 
-import hashlib
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -10,7 +9,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from core.checkpoints import load_weights
+from core.checkpoints import content_digest, load_weights
 from core.config import TrainConfig
 from core.errors import CheckpointError
 from core.models import build_model
@@ -94,11 +93,7 @@ class Predictor:
 
 def fingerprint(model: nn.Module) -> str:
     """SHA-256 over all parameters and buffers: the same before and after means that nothing was changed."""
-    digest = hashlib.sha256()
-    for name, value in model.state_dict().items():
-        digest.update(name.encode())
-        digest.update(value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
-    return digest.hexdigest()
+    return content_digest(dict(model.state_dict()))
 
 
 def load_predictor(path: Path) -> Predictor:

@@ -3,7 +3,6 @@
 `python -m core prove` runs these in a process of their own, so that a training beside it keeps its threads and algorithms.
 """
 
-import hashlib
 import json
 import subprocess
 import sys
@@ -11,12 +10,10 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
-
-import torch
-from torch import Tensor
+from typing import Literal
 
 from core.batches import make_batches
+from core.checkpoints import content_digest
 from core.config import TrainConfig
 from core.data import Splits, load_splits
 from core.errors import RunError
@@ -77,7 +74,7 @@ def prove(kind: ProofKind, config: TrainConfig, data_root: Path, *, steps: int =
         for state in _steps(fresh, splits, steps):
             first.append(_digests(state))
             yield Progress(state.step, 2 * steps, "First training", "steps")
-        digest = hashlib.sha256(json.dumps(first[-1]).encode()).hexdigest()
+        digest = content_digest(first[-1])
         for state in _second(config, splits, steps, cut):
             found = _digests(state)
             expected = first[state.step - 1]
@@ -120,14 +117,7 @@ def _second(config: TrainConfig, splits: Splits, steps: int, cut: int) -> Iterat
 def _digests(state: TrainState) -> dict[str, str]:
     """A short digest of each tensor and plain value of a state, by name."""
     parts = {"model": state.model.state_dict(), "optimizer": state.optimizer.state_dict()}
-    return {name: _digest(value) for name, value in flat(parts).items()}
-
-
-def _digest(value: Any) -> str:
-    if isinstance(value, Tensor):
-        raw = value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
-        return hashlib.blake2b(raw, digest_size=12).hexdigest()
-    return repr(value)
+    return {name: content_digest(value) for name, value in flat(parts).items()}
 
 
 def _advice(config: TrainConfig, state: TrainState) -> str:

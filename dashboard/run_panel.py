@@ -1,6 +1,7 @@
 """One run, live: what it does, its charts, what it got wrong, and what to do next."""
 
 import math
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
@@ -10,6 +11,7 @@ import streamlit as st
 from core.errors import RunError
 from core.events import Mistake, RunStatus
 from core.run_files import metrics_csv
+from core.run_notes import read_notes
 from core.run_reader import RunSnapshot
 from core.run_store import RunInfo, disk_bytes, run_folder, runs_root, saved_states
 from core.trainer import get_trainer
@@ -45,6 +47,9 @@ def _headline(snapshot: RunSnapshot) -> None:
     word, color, icon = theme.STATUS_WORDS[info.status]
     st.badge(word, color=color, icon=icon)  # pyright: ignore[reportArgumentType]
     preset = f" · preset {info.preset}" if info.preset else ""
+    with suppress(RunError):  # damaged notes are told on the Runs page
+        if name := read_notes(run_folder(runs_root(), info.run_id)).name:
+            preset += f" · {theme.plain(name)}"
     st.markdown(f"**{theme.MODEL_WORDS[config.model]}** on {theme.DATASET_WORDS[config.dataset]}{preset}", width="stretch")
 
 
@@ -126,6 +131,7 @@ def _ending(snapshot: RunSnapshot) -> None:
         with st.container(horizontal=True):
             st.page_link("views/draw.py", label="Draw a digit for this model", icon=":material/draw:")
             st.page_link("views/modes.py", label="See it in train and in eval mode", icon=":material/toggle_on:")
+            st.page_link("views/runs.py", label="Compare it with other runs", icon=":material/table_view:")
         if snapshot.stopped_early:
             st.info(snapshot.stopped_early.reason)
     elif info.imported:

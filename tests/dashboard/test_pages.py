@@ -134,10 +134,10 @@ def test_the_environment_page_ends_in_a_text_to_copy(app):
     assert any("Matrix product on cpu" in one.value for one in app.code)
 
 
-def ended_run(runs, status=RunStatus.STOPPED):
+def ended_run(runs, status=RunStatus.STOPPED, **changes):
     """A run that trained some steps here and ended early."""
     trainer = core.trainer.get_trainer()
-    run_id = trainer.start(dataclasses.replace(SAMPLE, epochs=10), runs, runs)
+    run_id = trainer.start(dataclasses.replace(SAMPLE, **{"epochs": 10, **changes}), runs, runs)
     wait_for(lambda: trainer.read(runs, run_id).step > 4)
     trainer.stop(run_id)
     assert trainer.wait_until_idle(30)
@@ -195,7 +195,7 @@ def test_a_run_without_a_state_offers_no_resume_and_a_deleted_one_says_so(app, t
 @pytest.mark.parametrize("kind", ["resume"])
 def test_a_proof_is_one_button(app, tmp_path, kind):
     runs = tmp_path / "runs"
-    run_id = ended_run(runs)
+    run_id = ended_run(runs, model="mlp", epochs=1000)
     app.query_params["run"] = run_id
     app.run()
     wait_for(session_is_warm)
