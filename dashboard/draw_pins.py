@@ -69,7 +69,9 @@ def _card(pin: Pin, answer: Prediction) -> None:
         st.html(pictures.figure(pin.image, f"{mark} {answer.digit} · {answer.confidence:.0%}", f"Meant as {pin.label}, "
                                 f"answered {answer.digit}", 72))  # fmt: skip
         key = f"relabel_{pin.pin_id}_{pin.label}"
-        st.selectbox("Meant as", range(10), pin.label, key=key, on_change=draw_session.relabel, args=(pin.pin_id, key))
+        st.selectbox(
+            "Meant as", range(10), pin.label, key=key, on_change=draw_session.relabel, args=(pin.pin_id, key, pin.label)
+        )
         st.button("Remove", icon=":material/close:", key=f"unpin_{pin.pin_id}", on_click=remove_pin,
                   args=(pins_root(), pin.pin_id), type="tertiary")  # fmt: skip
 

@@ -229,8 +229,10 @@ def pin_problem() -> str:
     return st.session_state.get("pin_problem", "")
 
 
-def relabel(pin_id: str, key: str) -> None:
-    """Change which digit a kept drawing was meant as."""
+def relabel(pin_id: str, key: str, drawn: int) -> None:
+    """Change which digit a kept drawing was meant as; the widget was drawn with `drawn`."""
+    if session.changed_choice(key, drawn) is None:
+        return
     from core.pins import relabel_pin
 
     relabel_pin(pins_root(), pin_id, int(st.session_state[key]))

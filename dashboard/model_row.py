@@ -19,7 +19,7 @@ def model_row(chosen: Chosen, choices: list[RunInfo], more: str = "") -> None:
             labels = {one.run_id: run_label(one) for one in choices}
             key = f"draw_model_{info.run_id}"
             st.selectbox("Model", list(labels), list(labels).index(info.run_id), format_func=labels.__getitem__, key=key,
-                         on_change=model_session.choose_model, args=(key,))  # fmt: skip
+                         on_change=model_session.choose_model, args=(key, info.run_id))  # fmt: skip
             if kinds := model_session.weights_choices(info):
                 st.selectbox("Weights", kinds, key=model_session.weights_key(info, kinds), persist_state="session",
                              format_func=_WEIGHTS_WORDS.__getitem__)  # fmt: skip

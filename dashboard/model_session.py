@@ -61,9 +61,9 @@ def chosen_run(choices: list[RunInfo]) -> RunInfo | None:
     return choices[0] if choices else None
 
 
-def choose_model(key: str) -> None:
-    """Ask the run that a widget names."""
-    if run_id := st.session_state.get(key):
+def choose_model(key: str, drawn: str) -> None:
+    """Ask the run that a widget names; it was drawn with `drawn`."""
+    if run_id := session.changed_choice(key, drawn):
         ask_run(run_id)
 
 

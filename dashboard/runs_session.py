@@ -46,7 +46,9 @@ def table_key(ids: Sequence[str]) -> str:
 
 def take_selection(key: str) -> None:
     """Note which runs are selected, by id."""
-    ids = st.session_state.runs_drawn.get(key, ())
+    ids = st.session_state.runs_drawn.get(key)
+    if ids is None:  # an old message about a table that is no longer there
+        return
     rows = st.session_state[key]["selection"]["rows"]
     st.session_state.runs_selected = tuple(ids[row] for row in rows if row < len(ids))
 

@@ -81,9 +81,19 @@ def widget_text(key: str) -> str:
     return format_value(st.session_state.get(key))
 
 
-def choose_preset(key: str) -> None:
+def changed_choice(key: str, drawn: Any) -> Any:
+    """What a person has chosen in a widget whose key holds what it was drawn with; None when nothing was.
+
+    A message from the browser that is older than the widget's removal brings its old value back, which Streamlit takes for a
+    change: that the value is what was drawn says that nobody chose anything.
+    """
+    value = st.session_state.get(key)
+    return None if value == drawn else value
+
+
+def choose_preset(key: str, current: str | None) -> None:
     """Fill the form with the preset that a widget names; data set and seed stay as they are."""
-    name = st.session_state[key]
+    name = changed_choice(key, current)
     if name in PRESETS:
         kept = {field: st.session_state[form_key(field)] for field in ("dataset", "seed")}
         fill_form(replace(PRESETS[name].config, **kept))
@@ -195,9 +205,9 @@ def shown_run() -> str | None:
     return newest[0].run_id if newest else None
 
 
-def choose_shown_run(key: str) -> None:
-    """Show the run that a widget names."""
-    if run_id := st.session_state.get(key):
+def choose_shown_run(key: str, drawn: str | None) -> None:
+    """Show the run that a widget names; it was drawn with `drawn`."""
+    if run_id := changed_choice(key, drawn):
         show_run(run_id)
 
 

@@ -46,7 +46,7 @@ def _presets(config: TrainConfig | None) -> None:
     # A key for each state: a message from the browser that is older than the state then changes nothing.
     key = f"preset_{current}"
     st.pills("Preset", list(PRESETS), default=current, required=current is not None, key=key, format_func=_preset_label,
-             on_change=session.choose_preset, args=(key,))  # fmt: skip
+             on_change=session.choose_preset, args=(key, current))  # fmt: skip
     reason = PRESETS[current].reason if current else "Your own settings; a preset replaces them."
     st.caption(f"{reason} Every setting is in the sidebar.")
 
@@ -165,7 +165,7 @@ def _run_list() -> None:
         return
     key, index = f"run_choice_{shown}", list(labels).index(shown) if shown in labels else None
     st.selectbox("Run shown", list(labels), index, format_func=lambda run_id: labels[run_id], key=key, width=420,
-                 on_change=session.choose_shown_run, args=(key,))  # fmt: skip
+                 on_change=session.choose_shown_run, args=(key, shown))  # fmt: skip
     _unfinished([info for info in runs if info.run_id != shown])
 
 

@@ -62,7 +62,7 @@ def test_kill_dash_nine_loses_at_most_a_second_and_no_checkpoint(runs):
 @pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
 def test_a_killed_run_is_resumed_from_the_command_line_bit_for_bit(runs):
     """Killed at a random moment; the last part and a run that was never killed end with the same bits."""
-    settings = {"dataset": "mnist_sample", "model": "lab_cnn", "dropout": 0.3, "epochs": 20, "train_size": 1280, "threads": 1,
+    settings = {"dataset": "mnist_sample", "model": "lab_cnn", "dropout": 0.3, "epochs": 12, "train_size": 1280, "threads": 1,
                 "validation_size": 100, "checkpoint_seconds": 1}  # fmt: skip
     changes = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
 

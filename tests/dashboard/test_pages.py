@@ -242,3 +242,26 @@ def test_a_fork_changes_one_thing_and_names_its_parent(app, tmp_path):
 
 def session_is_warm():
     return (job := core.trainer.get_trainer().job("warm-up")) is not None and not job.status.is_active
+
+
+def test_an_old_message_about_a_widget_that_is_gone_chooses_nothing(app, tmp_path):
+    """The browser's messages may be older than the page: a removed widget comes back with the value it was drawn with."""
+    from dashboard.session import changed_choice
+
+    runs = tmp_path / "runs"
+    first, second = ended_run(runs), ended_run(runs)
+    app.query_params["run"] = first
+    app.run()
+    box = app.selectbox(key=f"run_choice_{first}")
+    box.set_value(second).run()
+    assert app.session_state["shown_run"] == second
+    app.selectbox(key=f"run_choice_{second}").set_value(first).run()
+    assert app.session_state["shown_run"] == first
+
+    import streamlit as st
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(st, "session_state", {f"run_choice_{first}": first, "preset_tutorial": "fast99"})
+        assert changed_choice(f"run_choice_{first}", first) is None
+        assert changed_choice("preset_tutorial", "tutorial") == "fast99"
+        assert changed_choice("gone", None) is None
