@@ -4,6 +4,7 @@ Three ways out, each with the lines that load it without this project: a state_d
 (pickled, so whoever loads it runs what is in it), and safetensors (no code at all, other languages read it too).
 """
 
+import functools
 import hashlib
 import io
 import json
@@ -71,6 +72,7 @@ def network_source(config: TrainConfig) -> str:
     return "nn.Sequential(\n    OrderedDict([\n" + "\n".join(layers) + "\n    ])\n)"
 
 
+@functools.lru_cache(maxsize=32)
 def loading_lines(kind: WeightFormat, config: TrainConfig) -> str:
     """A plain script that loads such a file and answers for one image; torch alone (and safetensors) is needed."""
     name = FILE_NAMES[kind]

@@ -4,16 +4,16 @@ A `Chart` is a plain description. The live component draws it from the points it
 `figure` makes a complete plotly figure of it for downloads and as a fallback.
 """
 
+import functools
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import plotly.graph_objects as go
 
 from core.config import TrainConfig
-from core.events import Evaluation
 from core.metrics import MAX_BUCKETS, Floats, bucket_size, thin
 from core.run_reader import RunSnapshot
 from core.schedule import schedule_preview
@@ -347,13 +347,38 @@ def standalone_html(snapshot: RunSnapshot, view: View, parent: RunSnapshot | Non
             f"<h1>{title}</h1>{''.join(parts)}</body></html>")  # fmt: skip
 
 
-def confusion_figure(evaluation: Evaluation) -> go.Figure:
+class Drawn(NamedTuple):
+    """A figure as the browser gets it: plotly's JSON, and its height in pixels."""
+
+    text: str
+    height: int
+
+
+def as_drawn(figure: go.Figure) -> Drawn:
+    """A figure in JSON form, without plotly's template: the page gives the colours."""
+    figure.layout.template = None
+    return Drawn(str(figure.to_json()), int(figure.layout.height))
+
+
+Confusion = tuple[tuple[int, ...], ...]
+
+
+# A figure takes plotly some 30 ms, and every viewer of a run asks for the same one every second.
+@functools.lru_cache(maxsize=64)
+def confusion_drawn(confusion: Confusion) -> Drawn:
+    """`confusion_figure`, kept."""
+    return as_drawn(confusion_figure(confusion))
+
+
+@functools.lru_cache(maxsize=64)
+def per_digit_drawn(confusion: Confusion) -> Drawn:
+    """`per_digit_figure`, kept."""
+    return as_drawn(per_digit_figure(confusion))
+
+
+def confusion_figure(confusion: Confusion) -> go.Figure:
     """Ten rows (what it is) by ten columns (what the model said); the diagonal is right and left uncoloured."""
-    return confusion_counts_figure(np.array(evaluation.confusion))
-
-
-def confusion_counts_figure(counts: npt.NDArray[np.int64]) -> go.Figure:
-    """`confusion_figure` of (10, 10) counts."""
+    counts = np.array(confusion)
     wrong = counts.copy()
     np.fill_diagonal(wrong, 0)
     digits = [str(digit) for digit in range(10)]
@@ -368,9 +393,9 @@ def confusion_counts_figure(counts: npt.NDArray[np.int64]) -> go.Figure:
     return drawn
 
 
-def per_digit_figure(evaluation: Evaluation) -> go.Figure:
+def per_digit_figure(confusion: Confusion) -> go.Figure:
     """Accuracy of each digit."""
-    counts = np.array(evaluation.confusion)
+    counts = np.array(confusion)
     totals = np.maximum(counts.sum(1), 1)
     accuracy = 100 * counts.diagonal() / totals
     labels = [f"{one:.1f}" for one in accuracy]

@@ -16,12 +16,13 @@ from typing import Any
 import numpy as np
 import plotly
 import plotly.graph_objects as go
+import plotly.io
 import streamlit as st
 from streamlit.components.v2 import component
 
 from core.run_reader import RunSnapshot
 from dashboard import session
-from dashboard.charts import PLOT_CONFIG, Chart, Line, Sent, View, figure, run_charts
+from dashboard.charts import PLOT_CONFIG, Chart, Drawn, Line, Sent, View, as_drawn, figure, run_charts
 
 _HERE = Path(__file__).parent
 _SCRIPT = f"plotly-{plotly.__version__}.min.js"
@@ -90,18 +91,18 @@ def live_charts(snapshot: RunSnapshot, view: View, *, key: str, parent: RunSnaps
         session.remember_charts_failed(key)
 
 
-def plot(drawn: go.Figure | dict[str, Any], *, key: str, alt: str, on_click: Callable[[], None] | None = None) -> None:
+def plot(drawn: go.Figure | dict[str, Any] | Drawn, *, key: str, alt: str, on_click: Callable[[], None] | None = None) -> None:
     """Draw one complete figure, an object or plotly's JSON form, with the plotly.js of the live charts; a changed one is
     redrawn in place. `on_click`: a callback; the x of the point that was clicked is then `.clicked` of the state at `key`."""
     address = plotly_address()
     if address is None or session.charts_failed(key):
-        st.plotly_chart(drawn, key=f"{key}-plain", alt=alt, config={"displayModeBar": False})
+        whole = plotly.io.from_json(drawn.text) if isinstance(drawn, Drawn) else drawn
+        st.plotly_chart(whole, key=f"{key}-plain", alt=alt, config={"displayModeBar": False})
         return
-    if isinstance(drawn, go.Figure):
-        drawn.layout.template = None  # the page gives the colours; plotly's own would be 6 kB each time
-        text, height = drawn.to_json(), drawn.layout.height
-    else:
+    if isinstance(drawn, dict):
         text, height = json.dumps(drawn), drawn["layout"]["height"]
+    else:
+        text, height = as_drawn(drawn) if isinstance(drawn, go.Figure) else drawn
     data = {"figure": text, "plotly": address, "alt": alt, "clicks": on_click is not None}
     result = _component("figure")(
         key=key, data=data, height=height, on_failed_change=lambda: None, on_clicked_change=on_click or (lambda: None)

@@ -2,6 +2,7 @@
 
 import math
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
@@ -222,16 +223,17 @@ def _evaluation(snapshot: RunSnapshot) -> None:
     left, right = st.columns(2)
     with left:
         st.markdown("**Confusion matrix**: rows are the digits, columns the answers")
-        plot(charts.confusion_figure(evaluation), key="confusion", alt="Confusion matrix of the ten digits")
+        plot(charts.confusion_drawn(evaluation.confusion), key="confusion", alt="Confusion matrix of the ten digits")
     with right:
         st.markdown("**Accuracy of each digit**")
-        plot(charts.per_digit_figure(evaluation), key="per_digit", alt="Accuracy of each of the ten digits")
+        plot(charts.per_digit_drawn(evaluation.confusion), key="per_digit", alt="Accuracy of each of the ten digits")
     if evaluation.mistakes:
         st.markdown("**Most confidently wrong**")
         st.html("".join(_mistake(one) for one in evaluation.mistakes))
         st.caption("it is → the model said (how sure it was)")
 
 
+@lru_cache(maxsize=256)
 def _mistake(one: Mistake) -> str:
     image = np.frombuffer(one.image, np.uint8).reshape(28, 28)
     words = f"{one.label} → {one.predicted} ({one.probability:.0%})"

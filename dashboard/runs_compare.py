@@ -142,7 +142,11 @@ def _disagreement(found: object, titles: list[str]) -> None:
     for column, title, counts in zip(st.columns(2), titles, found.confusions, strict=True):
         with column:
             st.markdown(f"**Confusion matrix of {theme.plain(title)}**: rows are the digits, columns the answers")
-            plot(charts.confusion_counts_figure(counts), key=f"runs_confusion_{title[:40]}", alt=f"Confusion matrix of {title}")
+            plot(
+                charts.confusion_figure(tuple(map(tuple, counts.tolist()))),
+                key=f"runs_confusion_{title[:40]}",
+                alt=f"Confusion matrix of {title}",
+            )
     if found.disputes:
         st.markdown(f"**They disagree on {found.disputed:,} digits**; those about which both are surest:")
         st.html("".join(

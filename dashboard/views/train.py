@@ -15,7 +15,7 @@ from dashboard.policy_session import may_control
 from dashboard.run_panel import CHART_KEY, empty_panel, run_label, run_panel
 from dashboard.settings_form import settings_form
 
-FAST, SLOW = 1.0, 5.0  # seconds between refreshes: while something changes, and as a heartbeat
+HEARTBEAT = 5.0  # seconds between refreshes while nothing changes; `session.refresh_seconds` otherwise
 
 
 def page() -> None:
@@ -119,11 +119,11 @@ def _use_download_once_done() -> None:
 def _live() -> None:
     """The panel, refreshed quickly while something is about to change, and slowly otherwise."""
     _run_list()
-    snapshot, _ = _read_shown()
-    st.fragment(_panel, run_every=FAST if _is_busy(snapshot) else SLOW)(_state(snapshot))
+    state = _state(_read_shown()[0])
+    st.fragment(_panel, run_every=state[-1])(state)
 
 
-def _panel(drawn_for: tuple[object, ...]) -> None:
+def _panel(drawn_for: tuple[str | None, bool, float]) -> None:
     snapshot, problem = _read_shown()
     if _state(snapshot) != drawn_for:
         st.rerun()  # only a whole run changes the interval, the list and the buttons above
@@ -135,9 +135,10 @@ def _panel(drawn_for: tuple[object, ...]) -> None:
         run_panel(snapshot)
 
 
-def _state(snapshot: RunSnapshot | None) -> tuple[object, ...]:
-    """What a whole run of the page is made for."""
-    return newest_run_id(runs_root()), bool(get_trainer().active()), _is_busy(snapshot)
+def _state(snapshot: RunSnapshot | None) -> tuple[str | None, bool, float]:
+    """What a whole run of the page is made for; the last part is the time between refreshes."""
+    interval = session.refresh_seconds() if _is_busy(snapshot) else HEARTBEAT
+    return newest_run_id(runs_root()), bool(get_trainer().active()), interval
 
 
 def _is_busy(snapshot: RunSnapshot | None) -> bool:

@@ -21,7 +21,7 @@ from tests.browser.conftest import CHROMIUM_ARGUMENTS, Server, start_server, sto
 from tests.conftest import wait_for
 
 # Streamlit keeps the session of a lost connection for two minutes, in case the browser comes back.
-_SESSIONS_DROPPED_AFTER = 150.0
+_SESSIONS_DROPPED_AFTER = 140.0
 
 
 def start_long_run(server: Server, browser_path: str) -> str:

@@ -64,13 +64,15 @@ async def _follow(socket: websockets.ClientConnection, query: str, ends: float, 
         message = ForwardMsg.FromString(content if isinstance(content, bytes) else content.encode())
         seen.messages, seen.bytes = seen.messages + 1, seen.bytes + len(content)
         match message.WhichOneof("type"):
-            case "new_session" if not message.new_session.fragment_ids_this_run:
-                page, due = message.new_session.page_script_hash, float("inf")  # timers end with a whole run
+            case "new_session":
+                page = message.new_session.page_script_hash
             case "auto_rerun":
                 fragment, interval = message.auto_rerun.fragment_id, message.auto_rerun.interval
                 due = time.monotonic() + interval
             case "script_finished" if asked:
-                seen.refreshes.append(time.perf_counter() - asked)
+                # Another status is that of a whole run, which the page may ask for instead.
+                if message.script_finished == ForwardMsg.FINISHED_FRAGMENT_RUN_SUCCESSFULLY:
+                    seen.refreshes.append(time.perf_counter() - asked)
                 asked = 0.0
 
 

@@ -123,11 +123,11 @@ def test_axes_and_figures():
 
 
 def test_confusion_and_digits():
-    matrix = charts.confusion_figure(SCORE)
+    matrix = charts.confusion_figure(SCORE.confusion)
     assert matrix.data[0].z[3][3] == 0
     assert matrix.data[0].z[3][4] == 1
     assert matrix.data[0].text[3][3] == 10
-    bars = charts.per_digit_figure(SCORE).data[0].y
+    bars = charts.per_digit_figure(SCORE.confusion).data[0].y
     assert bars[0] == pytest.approx(100 * 10 / 11)
     assert bars[9] == 100
 
