@@ -368,7 +368,7 @@ def refresh_seconds() -> float:
         if now - seen > _GONE_AFTER:
             _last_seen.pop(viewer, None)
     viewers = len(_last_seen)
-    return 1.0 if viewers <= 8 else 2.0 if viewers <= 16 else 4.0
+    return 1.0 if viewers <= 8 else 2.0 if viewers <= 16 else 5.0
 
 
 def session_id() -> str:
