@@ -269,7 +269,7 @@ def _script(snapshot: RunSnapshot) -> None:
         assert started is not None
         return run_script(info.run_id, snapshot.config, started)
 
-    st.download_button("Script (Python)", text if can else "", f"{info.run_id}.py", "text/x-python", on_click="ignore",
+    st.download_button("Script (Python)", text, f"{info.run_id}.py", "text/x-python", on_click="ignore",
                        disabled=not can, help=words)  # fmt: skip
 
 
