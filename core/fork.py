@@ -5,7 +5,7 @@ from typing import Literal
 
 from core.config import TrainConfig, format_value, settings
 from core.errors import CheckpointError, ConfigError, RunError
-from core.saved_state import SavedState, restored
+from core.saved_state import SavedState
 from core.schedule import schedule_factor
 from core.train_loop import TrainState, new_state
 
@@ -100,20 +100,19 @@ def forked(made: Fork, *, shared: bool) -> TrainState:
     )
     state = new_state(here, shared=shared)
     state.config = config
-    whole = restored(saved)
     try:
-        state.model.load_state_dict(whole.model.state_dict())
+        state.model.load_state_dict(saved.content["model"])
         if carries_optimizer(before, config):
             groups = state.optimizer.state_dict()["param_groups"]
-            state.optimizer.load_state_dict({"state": whole.optimizer.state_dict()["state"], "param_groups": groups})
-        if whole.precision == state.precision:
+            state.optimizer.load_state_dict({"state": saved.content["optimizer"]["state"], "param_groups": groups})
+        if saved.content["precision"] == state.precision:
             state.scaler.load_state_dict(saved.content["scaler"])
     except (RuntimeError, ValueError, KeyError) as error:
         raise CheckpointError(f"The saved state of step {saved.step:,} does not fit its settings: {error}") from error
     state.epoch, state.batch = _place(saved, config)
     state.step = made.first_step
     state.validated_step = saved.content["validated_step"] if state.step == saved.step else state.step
-    _set_rate(state, whole)
+    _set_rate(state, saved)
     return state
 
 
@@ -128,14 +127,13 @@ def _place(saved: SavedState, config: TrainConfig) -> tuple[int, int]:
     return epoch, seen // config.accumulation_steps * config.accumulation_steps
 
 
-def _set_rate(state: TrainState, whole: TrainState) -> None:
+def _set_rate(state: TrainState, saved: SavedState) -> None:
     """Put the schedule where the run stands."""
-    same_plateau = all(getattr(state.config, name) == getattr(whole.config, name) for name in _PLATEAU)
-    for group, old in zip(state.optimizer.param_groups, whole.optimizer.param_groups, strict=True):
-        if same_plateau and "plateau_factor" in old:
-            group["plateau_factor"] = old["plateau_factor"]
-    if same_plateau and state.plateau is not None and whole.plateau is not None:
-        state.plateau.load_state_dict(whole.plateau.state_dict())
+    same_plateau = all(getattr(state.config, name) == getattr(saved.config, name) for name in _PLATEAU)
+    if same_plateau and state.plateau is not None:
+        state.plateau.load_state_dict(saved.content["plateau"])
+        for group, old in zip(state.optimizer.param_groups, saved.content["optimizer"]["param_groups"], strict=True):
+            group["plateau_factor"] = old.get("plateau_factor", 1.0)
     rate = state.config.learning_rate * schedule_factor(state.config, state.step)
     for group in state.optimizer.param_groups:
         group["lr"] = rate * group.get("plateau_factor", 1.0)

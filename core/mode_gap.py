@@ -63,7 +63,10 @@ def mode_gap(run: Path, data_root: Path, known: Mapping[int, GapPoint] | None = 
         RunError: no snapshot is kept after the first step.
     """
     snapshot = RunReader(run).read()
-    kept = {step: path for step, path in kept_snapshots(run).items() if 0 < step <= snapshot.step}
+    first = snapshot.info.first_step  # a fork's own steps begin there
+    kept = {
+        step: path for step, path in kept_snapshots(run).items() if 0 < step <= snapshot.step and step - window(step) >= first
+    }
     if not kept:
         raise RunError(f"Run {run.name} keeps no snapshot after a step yet. Runs keep them while they train.")
     yield Progress(0, len(kept), "Reading the digits", "snapshots")
@@ -115,7 +118,8 @@ def _point(snapshot: RunSnapshot, step: int, path: Path, source: _Source) -> Gap
     labels = torch.cat([labels for _, labels in batches])
     logits = torch.cat([forward(twin, images) for images, _ in batches])
     again = Answers(logits.numpy(), labels.numpy())
-    rows = slice(step - window(step), step)
+    last = step - snapshot.info.first_step
+    rows = slice(last - window(step), last)
     weights = snapshot.steps.column("images")[rows].astype(np.float64)
     losses = snapshot.steps.column("loss")[rows].astype(np.float64)
     validation = finish(ask(twin, source.validation, batches_of("stored", source.validation.labels, 250)))

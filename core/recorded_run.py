@@ -118,6 +118,10 @@ class RecordedRun:
         if isinstance(self._origin, Lesson):
             state.model.load_state_dict(self._origin.weights)
             save_drawings(self._writer.folder, self._origin.drawings)
+        if isinstance(self._origin, Fork):  # a fork of a lesson goes on with the same drawings among the digits
+            taught = load_drawings(self._writer.folder.parent / self._origin.parent)
+            if taught is not None:
+                save_drawings(self._writer.folder, taught)
         drawings = load_drawings(self._writer.folder)
         if drawings is not None:
             self._batches = LessonBatches(self._batches, self._config, drawings, state.device)

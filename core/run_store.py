@@ -48,8 +48,6 @@ _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _STATE = re.compile(r"step-(\d{8})(-kept)?\.pt")
 _STATUS_SECONDS = 1.0
 MIN_FREE_BYTES = 64 * 2**20
-# What JSON may hold for a float.
-_KINDS = {float: (int, float), float | None: (int, float, type(None))}
 
 
 def runs_root() -> Path:
@@ -103,6 +101,13 @@ class RunInfo:
     first_step: int = 0
     resumes: int = 0
     imported: str = ""
+
+
+# What each value in status.json must be; JSON may hold a whole number for a float.
+_INFO_KINDS = {
+    name: {float: int | float, float | None: int | float | None}.get(kind, kind)
+    for name, kind in get_type_hints(RunInfo).items()
+}
 
 
 class RunWriter:
@@ -278,8 +283,8 @@ def _read_status(folder: Path) -> RunInfo:
     try:
         values = json.loads((folder / "status.json").read_text(encoding="utf-8"))
         info = RunInfo(**{**values, "run_id": folder.name, "status": RunStatus(values["status"])})
-        for name, kind in get_type_hints(RunInfo).items():
-            if not isinstance(getattr(info, name), _KINDS.get(kind, kind)):
+        for name, kind in _INFO_KINDS.items():
+            if not isinstance(getattr(info, name), kind):
                 raise TypeError(f"{name} is {getattr(info, name)!r:.40}")
         return info
     except FileNotFoundError:

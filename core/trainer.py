@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 MAX_QUEUE = 20
 MAX_HEAVY_JOBS = 2
 _SHUTDOWN_SECONDS = 8.0
-_MAX_READERS = 8
+_MAX_READERS = 16  # a page overlays twelve runs
 _MAX_ENDED_JOBS = 40
 # A busy machine may bring a browser's second message about one click after four.
 _DOUBLE_CLICK_SECONDS = 8.0

@@ -5,6 +5,7 @@ import streamlit as st
 from core.run_store import RunInfo
 from dashboard import model_session, session, theme
 from dashboard.model_session import Chosen
+from dashboard.policy_session import may_control
 from dashboard.run_panel import run_label
 
 _WEIGHTS_WORDS = {"live": "as it trains", "best": "best on validation", "last": "last"}
@@ -29,8 +30,9 @@ def model_row(chosen: Chosen, choices: list[RunInfo], more: str = "") -> None:
 def _import() -> None:
     """Weights from a file, as a run of their own."""
     given = st.file_uploader("Or weights from a file", type=["pt", "pth", "bin", "safetensors"], key=model_session.import_key(),
-                             max_upload_size=64, help="A state_dict, a checkpoint of this dashboard, or safetensors, of one of "
-                             "the networks here. Nothing in the file is executed.")  # fmt: skip
+                             max_upload_size=64, disabled=not may_control(),
+                             help="A state_dict, a checkpoint of this dashboard, or safetensors, of one of the networks here. "
+                             "Nothing in the file is executed.")  # fmt: skip
     if given is not None:
         model_session.import_weights(given.file_id, given.name, given.getvalue())
     if problem := model_session.import_problem():

@@ -7,7 +7,6 @@ import streamlit as st
 from core.config import settings
 from core.errors import RunError
 from core.run_index import RESULTS, RunRow, differing
-from core.run_reader import RunSnapshot
 from core.run_store import run_folder, runs_root
 from core.trainer import get_trainer
 from dashboard import charts, pictures, runs_charts, runs_session, session, theme
@@ -54,7 +53,7 @@ def _curves(chosen: list[RunRow]) -> None:
             with column:
                 st.markdown(f"**{title}**")
                 plot(figure, key=f"runs_{title[:12]}", alt=f"{title} of {len(snapshots)} runs")
-    _results(shown, snapshots)
+    _results(shown)
 
 
 def _legend(place: int, title: str) -> str:
@@ -67,7 +66,7 @@ def _legend(place: int, title: str) -> str:
             f"{escape(title)}</span>")  # fmt: skip
 
 
-def _results(rows: list[RunRow], snapshots: list[RunSnapshot]) -> None:
+def _results(rows: list[RunRow]) -> None:
     """What came out, a row a run."""
     frame = pd.DataFrame(
         {words: [runs_charts.result_words(row, name) or "–" for row in rows] for name, words in RESULTS.items()},

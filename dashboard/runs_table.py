@@ -150,7 +150,7 @@ def below_table(rows: list[RunRow]) -> None:
         with st.popover("Take a run in", icon=":material/upload:"):
             key = runs_session.upload_key()
             st.file_uploader("A run's zip, from another machine", type="zip", key=key, max_upload_size=64,
-                             on_change=runs_session.import_zip, args=(key,))  # fmt: skip
+                             disabled=not may_control(), on_change=runs_session.import_zip, args=(key,))  # fmt: skip
             st.caption("Every file in it is checked against its digest and read once; nothing in it is executed.")
         deleted = deleted_runs(runs_root())
         with st.popover(f"Deleted runs ({len(deleted)})", icon=":material/delete:", disabled=not deleted):

@@ -35,11 +35,18 @@ def runs_page(server: Server, open_page):
     return opened
 
 
-def tick(page: Page, *rows: int) -> None:
-    """Choose rows of the table by their boxes."""
-    box = page.get_by_test_id("stDataFrame").first.bounding_box()
-    assert box is not None
+def tick(page: Page, *rows: int, of: int = 60) -> None:
+    """Choose rows of a table that is known to have so many, by their boxes, one after the other."""
+    height = min(420, 38 + 35 * max(2, of))
+    page.wait_for_function(
+        "height => { const table = document.querySelector('[data-testid=stDataFrame]');"
+        " return table && Math.abs(table.getBoundingClientRect().height - height) < 4 }",
+        arg=height,
+    )
     for row in rows:
+        page.locator("[data-testid=stApp][data-test-script-state=notRunning]").wait_for()
+        box = page.get_by_test_id("stDataFrame").first.bounding_box()
+        assert box is not None
         page.mouse.click(box["x"] + 18, box["y"] + HEAD + ROW * row + ROW / 2)
 
 
@@ -77,7 +84,7 @@ def test_a_name_is_text_and_deleted_runs_come_back(server, open_page):
     page.locator(".st-key-runs_search input").fill("img")
     page.keyboard.press("Enter")
     expect(page.get_by_text(re.compile("^1 of "))).to_be_visible()
-    tick(page, 0)
+    tick(page, 0, of=1)
     expect(page.get_by_text("<b>bold</b>").first).to_be_visible()
     assert page.locator("img[src=x]").count() == 0
     before = len(run_names(server.runs))

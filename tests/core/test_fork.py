@@ -1,13 +1,17 @@
 import dataclasses
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
-from core.data import load_splits
+from core.data import Digits, load_splits
 from core.errors import ConfigError, RunError
 from core.events import RunStatus
 from core.fork import CHANGEABLE, FIXED, fork, forked, longer
+from core.lesson import Lesson, lesson_config, load_drawings
+from core.mode_gap import GapPoint, mode_gap, window
+from core.predictor import load_predictor
 from core.run_store import read_info, saved_states
 from core.saved_state import load_state, newest_state, save_state
 from core.schedule import schedule_factor
@@ -176,3 +180,36 @@ def test_a_fork_that_waits_shows_where_it_will_begin(trainer, runs, tmp_path):
     assert trainer.read(runs, child).step == read_info(runs / child).step == 10
     trainer.stop(child)
     trainer.stop(busy)
+
+
+def test_the_gap_of_a_fork_is_that_of_its_own_steps(trainer, runs, tmp_path):
+    config = dataclasses.replace(SAMPLE, epochs=2)
+    parent = trainer.start(config, tmp_path, runs)
+    wait_for_status(trainer, runs, parent, RunStatus.FINISHED)
+    saved = newest_state(runs / parent)
+    made = fork(parent, saved, longer(saved, dataclasses.replace(config, epochs=5), "hold"))
+    child = trainer.start(made.config, tmp_path, runs, origin=made)
+    snapshot = wait_for_status(trainer, runs, child, RunStatus.FINISHED)
+    points = [one for one in mode_gap(runs / child, tmp_path) if isinstance(one, GapPoint)]
+    assert points
+    steps, losses = snapshot.steps.column("step"), snapshot.steps.column("loss")
+    for point in points:
+        mine = (steps > point.step - window(point.step)) & (steps <= point.step)
+        assert mine.sum() == window(point.step)
+        assert point.optimizer_loss == pytest.approx(float(losses[mine].mean()), rel=1e-4)
+
+
+def test_a_fork_of_a_lesson_goes_on_with_its_drawings(trainer, runs, tmp_path):
+    first = trainer.start(SAMPLE, tmp_path, runs)
+    wait_for_status(trainer, runs, first, RunStatus.FINISHED)
+    model = load_predictor(runs / first / "best.pt")
+    drawings = Digits(np.full((2, 1, 28, 28), 90, np.uint8), np.array([3, 8]))
+    config = lesson_config(model.config, 20, 1e-4)
+    lesson = trainer.start(config, tmp_path, runs, origin=Lesson(first, model.step, model.model.state_dict(), drawings))
+    wait_for_status(trainer, runs, lesson, RunStatus.FINISHED)
+    saved = newest_state(runs / lesson)
+    made = fork(lesson, saved, dataclasses.replace(config, epochs=config.epochs + 1))
+    child = trainer.start(made.config, tmp_path, runs, origin=made)
+    snapshot = wait_for_status(trainer, runs, child, RunStatus.FINISHED)
+    assert np.array_equal(load_drawings(runs / child).images, drawings.images)
+    assert (snapshot.steps.column("images") > config.batch_size).all()
