@@ -104,7 +104,7 @@ class RunInfo:
 
 
 # What each value in status.json must be; JSON may hold a whole number for a float.
-_INFO_KINDS = {
+_INFO_KINDS: dict[str, Any] = {
     name: {float: int | float, float | None: int | float | None}.get(kind, kind)
     for name, kind in get_type_hints(RunInfo).items()
 }
