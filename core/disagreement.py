@@ -11,6 +11,7 @@ from core.batches import normalise
 from core.data import Digits
 from core.events import Progress
 from core.predictor import Predictor
+from core.train_loop import confusion_of
 
 SHOWN = 24
 _BATCH = 500
@@ -89,5 +90,5 @@ def _compared(answers: npt.NDArray[np.int64], confidences: npt.NDArray[np.float3
                 (float(confidences[0, index]), float(confidences[1, index])), digits.images[index].tobytes())
         for index in order[:SHOWN]
     )  # fmt: skip
-    confusions = np.stack([np.bincount(digits.labels * 10 + one, minlength=100).reshape(10, 10) for one in answers])
+    confusions = np.stack([confusion_of(digits.labels, one) for one in answers])
     return Disagreement({name: int(mask.sum()) for name, mask in counts.items()}, confusions, disputes, len(disputed))

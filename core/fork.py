@@ -7,7 +7,7 @@ from core.config import TrainConfig, format_value, settings
 from core.errors import CheckpointError, ConfigError, RunError
 from core.saved_state import SavedState
 from core.schedule import schedule_factor
-from core.train_loop import TrainState, new_state
+from core.train_loop import TrainState, keep_plateau_drops, new_state
 
 # What happens to the learning rate when a run is made longer.
 RateChoice = Literal["hold", "stretch", "restart"]
@@ -136,6 +136,7 @@ def _set_rate(state: TrainState, saved: SavedState) -> None:
             group["plateau_factor"] = old.get("plateau_factor", 1.0)
     rate = state.config.learning_rate * schedule_factor(state.config, state.step)
     for group in state.optimizer.param_groups:
-        group["lr"] = rate * group.get("plateau_factor", 1.0)
+        group["lr"] = rate
+    keep_plateau_drops(state)
     # What `LambdaLR.step` leaves behind; calling it before the first update would make PyTorch warn.
     state.schedule.load_state_dict({**state.schedule.state_dict(), "last_epoch": state.step, "_last_lr": [rate]})

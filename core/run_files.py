@@ -82,12 +82,13 @@ def write_tensorboard(snapshot: RunSnapshot, folder: Path) -> None:
             ]:
                 _scalars(writer, f"memory/{name}_bytes", reports.column("step")[kept], reports.column(name)[kept],
                          started + reports.column("seconds")[kept])  # fmt: skip
-        for one in snapshot.validations:
-            moment = started + _seconds(snapshot, one.step)
+        at = snapshot.seconds_at(np.array([one.step for one in snapshot.validations], np.int64)).tolist()
+        for one, seconds in zip(snapshot.validations, at, strict=True):
+            moment = started + seconds
             writer.add_scalar("validation/loss", one.evaluation.loss, one.step, moment)
             writer.add_scalar("validation/accuracy", one.evaluation.accuracy, one.step, moment)
         if snapshot.tested:
-            score, moment = snapshot.tested.evaluation, started + _seconds(snapshot, snapshot.step)
+            score, moment = snapshot.tested.evaluation, started + float(snapshot.seconds_at(np.array([snapshot.step]))[0])
             writer.add_scalar("test/loss", score.loss, snapshot.tested.step, moment)
             writer.add_scalar("test/accuracy", score.accuracy, snapshot.tested.step, moment)
 
@@ -95,8 +96,3 @@ def write_tensorboard(snapshot: RunSnapshot, folder: Path) -> None:
 def _scalars(writer: Any, tag: str, steps: np.ndarray, values: np.ndarray, moments: np.ndarray) -> None:
     for step, value, moment in zip(steps.tolist(), values.tolist(), moments.tolist(), strict=True):
         writer.add_scalar(tag, value, step, moment)
-
-
-def _seconds(snapshot: RunSnapshot, step: int) -> float:
-    known, seconds = snapshot.steps.column("step"), snapshot.steps.column("seconds")
-    return float(seconds[min(int(np.searchsorted(known, step)), len(seconds) - 1)]) if len(seconds) else 0.0

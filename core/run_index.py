@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from core.config import TrainConfig, format_value
-from core.errors import ConfigError, RunError
+from core.errors import RunError
 from core.events import RunStatus
 from core.run_notes import FILE, RunNotes, read_notes
+from core.run_reader import read_config
 from core.run_store import RunInfo, read_info, run_names
 
 # By these files a row is known to be as it was.
@@ -128,8 +129,8 @@ def read_row(folder: Path) -> RunRow | None:
     except RunError as error:
         problems.append(str(error))
     try:
-        config = TrainConfig.from_json((folder / "config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError, ConfigError) as error:
+        config = read_config(folder)
+    except RunError as error:
         problems.append(f"config.json cannot be read: its settings are unknown. ({error})")
     return RunRow(info, notes, config, " ".join(problems))
 

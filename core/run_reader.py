@@ -58,6 +58,14 @@ class RunSnapshot:
         """Updates when the run reaches its end."""
         return self.config.total_steps()
 
+    def seconds_at(self, steps: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        """Training time after each of these steps, in seconds; steps that are not recorded count as the nearest one."""
+        seconds = self.steps.column("seconds")
+        if not len(seconds):
+            return np.zeros(len(steps))
+        rows = steps - 1 - self.info.first_step
+        return seconds[np.clip(rows, 0, len(seconds) - 1)].astype(np.float64)
+
     def images_per_second(self, window: float = 5.0) -> float | None:
         """Training digits per second of training time over the last `window` seconds; None before there is a figure."""
         seconds = self.steps.column("seconds")
@@ -173,8 +181,9 @@ def read_config(folder: Path) -> TrainConfig:
     """The settings of a run. Raises RunError."""
     try:
         return TrainConfig.from_json((folder / "config.json").read_text(encoding="utf-8"))
-    except OSError as error:
-        raise RunError(f"config.json of run {folder.name} cannot be read: {error.strerror or error}.") from error
+    except (OSError, UnicodeDecodeError) as error:
+        words = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise RunError(f"config.json of run {folder.name} cannot be read: {words}.") from error
     except ConfigError as error:
         raise RunError(f"config.json of run {folder.name} holds unusable settings: {error}") from error
 

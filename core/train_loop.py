@@ -14,6 +14,7 @@ from time import perf_counter
 from typing import Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -171,7 +172,7 @@ def update(state: TrainState, group: list[Batch]) -> None:
     if state.step < config.total_steps():
         state.schedule.step()
         if state.plateau is not None:
-            _keep_plateau_drops(state)
+            keep_plateau_drops(state)
     state.pending.append((state.step, learning_rate, loss_sum, norm, correct, samples, perf_counter()))
 
 
@@ -277,7 +278,7 @@ def _evaluating(
     finally:
         model.train(was_training)
     predicted = probabilities.argmax(1)
-    confusion = np.bincount(digits.labels * 10 + predicted, minlength=100).reshape(10, 10)
+    confusion = confusion_of(digits.labels, predicted)
     return Evaluation(
         loss=loss_sum / len(digits),
         accuracy=float((predicted == digits.labels).mean()),
@@ -285,6 +286,11 @@ def _evaluating(
         mistakes=_worst_mistakes(digits, probabilities, predicted),
         seconds=perf_counter() - began,
     )
+
+
+def confusion_of(labels: npt.NDArray[np.int64], predicted: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Digits counted by what they are and what was answered: int64 (10, 10), a row a label."""
+    return np.bincount(labels * 10 + predicted, minlength=100).reshape(10, 10)
 
 
 def _worst_mistakes(digits: Digits, probabilities: Any, predicted: Any) -> tuple[Mistake, ...]:
@@ -334,7 +340,7 @@ def _make_optimizer(config: TrainConfig, model: nn.Module, device: torch.device)
             return torch.optim.RMSprop(parameters, lr=rate, weight_decay=decay)
 
 
-def _keep_plateau_drops(state: TrainState) -> None:
+def keep_plateau_drops(state: TrainState) -> None:
     """Warm-up sets the rate at each step; what the plateau schedule took off stays off."""
     for group in state.optimizer.param_groups:
         group["lr"] *= group.get("plateau_factor", 1.0)

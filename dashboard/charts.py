@@ -155,7 +155,7 @@ def run_charts(
 def _parent_lines(chart: str, parent: RunSnapshot, child: RunSnapshot, axis: _Axis, complete: bool) -> list[Line]:
     """A parent's lines, moved so that both runs meet where the child begins. A viewer that has them gets no points again."""
     step = np.array([child.info.parent_step or 0], np.int64)
-    meet = _Axis(parent, axis.view, axis.minutes).of(step, _seconds_at(parent, step))[0]
+    meet = _Axis(parent, axis.view, axis.minutes).of(step, parent.seconds_at(step))[0]
     begin = 0.0 if axis.view.axis == "time" else child.info.first_step / (
         child.config.steps_per_epoch() if axis.view.axis == "epoch" else 1)  # fmt: skip
     moved, view, gray = _Axis(parent, axis.view, axis.minutes, float(begin - meet)), axis.view, theme.PARENT_RUN
@@ -204,15 +204,7 @@ def _validation_line(snapshot: RunSnapshot, axis: _Axis, column: str, scale: flo
     y = np.array([getattr(one.evaluation, column) for one in validations], np.float64) * scale
     rows = thin(y).rows if len(y) > MAX_BUCKETS else np.arange(len(y))
     steps = np.array([one.step for one in validations], np.int64)[rows]
-    return Line(first=0, x=axis.of(steps, _seconds_at(snapshot, steps)), y=y[rows], mode="lines+markers", **style)
-
-
-def _seconds_at(snapshot: RunSnapshot, steps: Rows) -> Floats:
-    seconds = snapshot.steps.column("seconds")
-    if not len(seconds):
-        return np.zeros(len(steps))
-    rows = steps - 1 - snapshot.info.first_step
-    return seconds[np.clip(rows, 0, len(seconds) - 1)].astype(np.float64)
+    return Line(first=0, x=axis.of(steps, snapshot.seconds_at(steps)), y=y[rows], mode="lines+markers", **style)
 
 
 def _nonfinite_line(snapshot: RunSnapshot, axis: _Axis, column: str) -> list[Line]:
@@ -266,7 +258,7 @@ def _accuracy_chart(snapshot: RunSnapshot, view: View, axis: _Axis, first: int) 
     ]  # fmt: skip
     if snapshot.tested:
         step = np.array([snapshot.step], np.int64)
-        x = axis.of(step, _seconds_at(snapshot, step))
+        x = axis.of(step, snapshot.seconds_at(step))
         accuracy = np.array([snapshot.tested.evaluation.accuracy * 100])
         lines.append(Line("test, once", theme.TEST, 0, x, accuracy, mode="markers", symbol="star", hover="%{y:.2f} %"))
     return Chart("accuracy", "Accuracy", "correct (%)", lines, axis.title, alt=f"Accuracy: {_last_words(snapshot)}")

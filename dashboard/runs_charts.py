@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -90,10 +91,7 @@ def _curve(snapshot: RunSnapshot, name: str, axis: str, window: int) -> tuple[An
 def _places(snapshot: RunSnapshot, at: Any, axis: str) -> Any:
     if axis == "epoch":
         return at / snapshot.config.steps_per_epoch()
-    if axis == "step" or not len(at):
-        return at
-    known, seconds = snapshot.steps.column("step"), snapshot.steps.column("seconds")
-    return seconds[np.clip(np.searchsorted(known, at), 0, len(seconds) - 1)] if len(seconds) else np.zeros(len(at))
+    return snapshot.seconds_at(at.astype(np.int64)) if axis == "time" else at
 
 
 def varied_settings(rows: Sequence[RunRow]) -> list[str]:
@@ -168,14 +166,10 @@ def _ticks(values: Sequence[Any], logarithmic: bool) -> Figure:
 
 
 def _hover(row: RunRow) -> str:
-    parts = [_escaped(row.title)]
+    # Plotly reads a few tags in hover texts: a person's words are shown as they are.
+    parts = [escape(row.title, quote=False)]
     parts += [f"{label(name)}: {text}" for name in RESULTS if (text := result_words(row, name))]
-    return "<br>".join([*parts, _escaped(row.changed)[:160]])
-
-
-def _escaped(text: str) -> str:
-    """Plotly reads a few tags in hover texts: a person's words are shown as they are."""
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return "<br>".join([*parts, escape(row.changed, quote=False)[:160]])
 
 
 def result_words(row: RunRow, name: str) -> str:

@@ -1,5 +1,7 @@
 """The chosen runs beside each other, and all listed ones as points."""
 
+from html import escape
+
 import numpy as np
 import pandas as pd
 import streamlit as st
@@ -57,8 +59,6 @@ def _curves(chosen: list[RunRow]) -> None:
 
 
 def _legend(place: int, title: str) -> str:
-    from html import escape
-
     color, dash = runs_charts.style(place)
     border = {"solid": "solid", "dash": "dashed", "dot": "dotted", "dashdot": "dashed"}[dash]
     return (f'<span style="display:inline-flex;align-items:center;margin-right:18px;font-size:0.875rem">'

@@ -42,16 +42,18 @@ def test_fifty_kills_lose_no_finished_checkpoint_and_every_run_goes_on(tmp_path)
 
 
 @contextlib.contextmanager
-def small_disk(folder: Path, mib: int):
-    """A disk of so many MiB at `folder`; skips where this user may not make one."""
+def mounted(folder: Path, *commands: str):
+    """Something mounted at `folder` by `mount` with these words each time; skips where this user may not mount."""
     folder.mkdir()
-    made = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={mib}m", "tmpfs", str(folder)], capture_output=True, text=True)
-    if made.returncode:
-        pytest.skip(f"needs root and the right to mount a tmpfs: {made.stderr.strip()}")
     try:
+        for words in commands:
+            made = subprocess.run(["mount", *words.split(), str(folder)], capture_output=True, text=True)
+            if made.returncode:
+                pytest.skip(f"needs root and the right to mount: {made.stderr.strip()}")
         yield
     finally:
-        subprocess.run(["umount", "-l", str(folder)], check=True)
+        if folder.is_mount():
+            subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
 def fill(folder: Path, leave: int) -> Path:
@@ -68,7 +70,7 @@ def fill(folder: Path, leave: int) -> Path:
 @pytest.mark.parametrize("during", ["metrics", "checkpoints"])
 def test_a_full_disk_fails_the_run_in_words_and_earlier_files_are_whole(tmp_path, during):
     disk = tmp_path / "disk"
-    with small_disk(disk, MIN_FREE_BYTES // 2**20 + 40):
+    with mounted(disk, f"-t tmpfs -o size={MIN_FREE_BYTES // 2**20 + 40}m tmpfs"):
         trainer = Trainer()
         runs = disk / "runs"
         config = dataclasses.replace(LONG, checkpoint_seconds=1) if during == "checkpoints" else LONG
@@ -182,20 +184,6 @@ def test_a_clock_that_goes_backwards_does_no_harm(trainer, runs, tmp_path, monke
     wait_for_status(trainer, runs, first, RunStatus.STOPPED)
 
 
-@contextlib.contextmanager
-def read_only(folder: Path, view: Path):
-    """The same folder at another place, where nobody may write, not even root; skips where this user may not mount."""
-    view.mkdir()
-    for command in (["mount", "--bind", folder, view], ["mount", "-o", "remount,ro,bind", view]):
-        made = subprocess.run(list(map(str, command)), capture_output=True, text=True)
-        if made.returncode:
-            pytest.skip(f"needs the right to mount: {made.stderr.strip()}")
-    try:
-        yield
-    finally:
-        subprocess.run(["umount", "-l", str(view)], check=True)
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="needs mount")
 def test_a_read_only_runs_folder_is_read_and_the_rest_refused_in_words(runs, tmp_path):
     trainer = Trainer()
@@ -206,7 +194,8 @@ def test_a_read_only_runs_folder_is_read_and_the_rest_refused_in_words(runs, tmp
     running = trainer.start(LONG, tmp_path, runs)
     wait_for_status(trainer, runs, running, RunStatus.RUNNING)
     view = tmp_path / "view"
-    with read_only(runs, view):
+    # The same folder at another place, where nobody may write, not even root.
+    with mounted(view, f"--bind {runs}", "-o remount,ro,bind"):
         viewer = Trainer()
         seen = {row.run_id: row.info.status for row in RunIndex(view).rows()}
         assert seen == {ended: RunStatus.STOPPED, running: RunStatus.RUNNING}

@@ -11,6 +11,7 @@ from core.events import RunStatus
 from core.run_bin import delete_run, deleted_bytes, deleted_runs, empty_bin, restore_run
 from core.run_index import RunIndex, differing, search
 from core.run_notes import MAX_NAME, RunNotes, change_notes, read_notes, tags_of
+from core.run_reader import RunReader
 from core.run_store import RunWriter, list_runs
 from tests.conftest import SAMPLE
 from tests.core.test_run_store import EVENTS, steps
@@ -129,6 +130,9 @@ def test_a_folder_damaged_by_hand_is_listed_and_the_damage_named(runs, name, dam
     assert rows[whole].damage == ""
     if name in ("status.json", "config.json") or (name == "notes.json" and damage != "removed"):
         assert name in rows[hurt].damage
+    if name == "config.json":
+        with pytest.raises(RunError, match=r"config\.json"):
+            RunReader(runs / hurt).read()
     assert whole in [info.run_id for info in list_runs(runs)]
 
 
