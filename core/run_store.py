@@ -325,7 +325,8 @@ def _is_held_read_only(folder: Path) -> bool:
 def run_names(root: Path) -> list[str]:
     """Names of all folders that a run could have, in no order."""
     try:
-        return [entry.name for entry in os.scandir(root) if _ID.fullmatch(entry.name) and entry.is_dir()]
+        with os.scandir(root) as entries:
+            return [entry.name for entry in entries if _ID.fullmatch(entry.name) and entry.is_dir()]
     except OSError:
         return []
 
@@ -348,9 +349,10 @@ def disk_bytes(folder: Path) -> dict[str, int]:
     """What a run takes on the disk, in bytes: "states", "snapshots", and the "rest" (metrics, best and last weights)."""
     found = {"states": 0, "snapshots": 0, "rest": 0}
     for part in found:
-        with suppress(OSError):
-            entries = os.scandir(folder if part == "rest" else folder / part)
-            found[part] = sum(entry.stat().st_size for entry in entries if entry.is_file())
+        with suppress(OSError), os.scandir(folder if part == "rest" else folder / part) as entries:
+            for entry in entries:
+                with suppress(FileNotFoundError):  # thinned out meanwhile
+                    found[part] += entry.stat().st_size if entry.is_file() else 0
     return found
 
 
