@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from core.batches import normalise
 from core.data import Digits
+from core.evaluation import finish
 from core.events import Progress
 from core.models import reseed_dropout
 from core.modes import (
@@ -25,7 +26,6 @@ from core.modes import (
 )
 from core.predictor import Images
 from core.randomness import generator_for
-from core.train_loop import finish
 
 Floats = npt.NDArray[np.float64]
 BINS = 48

@@ -9,9 +9,9 @@ import torch
 
 from core.batches import normalise
 from core.data import Digits
+from core.evaluation import confusion_of
 from core.events import Progress
 from core.predictor import Predictor
-from core.train_loop import confusion_of
 
 SHOWN = 24
 _BATCH = 500

@@ -15,13 +15,13 @@ from core.batches import Batch, Batches, make_batches
 from core.config import TrainConfig
 from core.data import Splits, load_splits
 from core.errors import CoreError, RunError
+from core.evaluation import finish
 from core.events import Progress
 from core.lesson import LessonBatches, load_drawings
 from core.modes import EVAL, Answers, ask, batches_of, forward, some_digits, switched
 from core.predictor import load_predictor
 from core.run_reader import RunReader, RunSnapshot
 from core.snapshots import kept_snapshots
-from core.train_loop import finish
 
 MAX_STEPS = 25
 _VALIDATION_DIGITS = 1000

@@ -15,10 +15,10 @@ from torch import nn
 from core.batches import augments
 from core.config import BATCHNORM_MODELS, TrainConfig
 from core.data import MEAN, SPLIT_SEED, STD
+from core.evaluation import EVALUATION_BATCH
 from core.events import RunStarted
 from core.models import Dropout, outline
 from core.schedule import ONE_CYCLE_RISE, ONE_CYCLE_START
-from core.train_loop import EVALUATION_BATCH
 
 # What torch's repr says although it is the default.
 _DEFAULTS = re.compile(r", (stride=\(1, 1\)|eps=1e-05|affine=True|track_running_stats=True|bias=True|padding=0|dilation=1|"

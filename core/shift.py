@@ -10,10 +10,10 @@ from torch import nn
 from torchvision.transforms.v2 import functional as VF
 
 from core.data import Digits
+from core.evaluation import finish
 from core.events import Progress
 from core.modes import BATCHNORM_ONLY, EVAL, MakeUp, Switch, ask, batches_of, switched, unchanged
 from core.randomness import generator_for
-from core.train_loop import finish
 
 _LARGE = 250  # eval mode's answer does not depend on the batch
 

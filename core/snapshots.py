@@ -39,11 +39,6 @@ def kept_snapshots(run: Path) -> dict[int, Path]:
     return dict(sorted(found.items()))
 
 
-def disk_bytes(run: Path) -> int:
-    """What the snapshots of a run take on the disk."""
-    return sum(path.stat().st_size for path in kept_snapshots(run).values())
-
-
 @dataclass(frozen=True, eq=False)
 class Travel:
     """Images through every snapshot of a run.

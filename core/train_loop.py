@@ -8,26 +8,24 @@ Read `train` first; `update` is one optimizer update.
 import contextlib
 import copy
 import math
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from core.batches import Batch, Batches, normalise
+from core.batches import Batch, Batches
 from core.config import TrainConfig
 from core.data import Digits
 from core.errors import TrainingError
+from core.evaluation import evaluating
 from core.events import (
     STEP_DTYPE,
-    Evaluation,
     Event,
-    Mistake,
     RunStarted,
     StepDone,
     StepsEnded,
@@ -40,9 +38,6 @@ from core.models import build_model, enter_train_mode, reseed_dropout
 from core.schedule import schedule_factor
 
 REPORT_SECONDS = 0.1
-EVALUATION_BATCH = 1000
-T = TypeVar("T")
-SHOWN_MISTAKES = 12
 # float16's gradient scaler begins too high on purpose and skips updates until it fits; more in a row are a failure.
 MAX_SKIPPED_UPDATES = 30
 
@@ -241,68 +236,6 @@ def restart_clock(state: TrainState) -> None:
     state.pending_since = perf_counter()
 
 
-def evaluate(model: nn.Module, digits: Digits, device: torch.device, batch_size: int = EVALUATION_BATCH) -> Evaluation:
-    """Score a model in eval mode over all digits, each weighing the same; the model's mode is put back.
-
-    Float32 whatever the training's precision, so that scores can be compared.
-    """
-    return finish(_evaluating(model, digits, device, batch_size))
-
-
-def finish(steps: Generator[object, None, T]) -> T:
-    """Run a generator to its end and return its value."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            return end.value
-
-
-def _evaluating(
-    model: nn.Module, digits: Digits, device: torch.device, batch_size: int = EVALUATION_BATCH
-) -> Generator[StepDone, None, Evaluation]:
-    """`evaluate` with a place to stop after each batch."""
-    began, was_training = perf_counter(), model.training
-    probabilities = np.empty((len(digits), 10), np.float32)
-    loss_sum = 0.0
-    try:
-        for start in range(0, len(digits), batch_size):
-            model.eval()
-            with torch.inference_mode():
-                images = torch.from_numpy(digits.images[start : start + batch_size].copy()).to(device)
-                labels = torch.from_numpy(digits.labels[start : start + batch_size]).to(device)
-                logits = model(normalise(images)).float()
-                loss_sum += F.cross_entropy(logits, labels, reduction="sum").item()
-                probabilities[start : start + batch_size] = logits.softmax(1).cpu().numpy()
-            yield StepDone()
-    finally:
-        model.train(was_training)
-    predicted = probabilities.argmax(1)
-    confusion = confusion_of(digits.labels, predicted)
-    return Evaluation(
-        loss=loss_sum / len(digits),
-        accuracy=float((predicted == digits.labels).mean()),
-        confusion=tuple(tuple(int(count) for count in row) for row in confusion),
-        mistakes=_worst_mistakes(digits, probabilities, predicted),
-        seconds=perf_counter() - began,
-    )
-
-
-def confusion_of(labels: npt.NDArray[np.int64], predicted: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Digits counted by what they are and what was answered: int64 (10, 10), a row a label."""
-    return np.bincount(labels * 10 + predicted, minlength=100).reshape(10, 10)
-
-
-def _worst_mistakes(digits: Digits, probabilities: Any, predicted: Any) -> tuple[Mistake, ...]:
-    wrong = np.flatnonzero(predicted != digits.labels)
-    worst = wrong[np.argsort(-probabilities[wrong, predicted[wrong]], kind="stable")][:SHOWN_MISTAKES]
-    return tuple(
-        Mistake(int(index), int(digits.labels[index]), int(predicted[index]),
-                float(probabilities[index, predicted[index]]), digits.images[index].tobytes())
-        for index in worst
-    )  # fmt: skip
-
-
 def _started(state: TrainState) -> RunStarted:
     config = state.config
     notes = []
@@ -360,7 +293,7 @@ def _validation_is_due(state: TrainState) -> bool:
 def _validate(state: TrainState, validation: Digits) -> Iterator[Event]:
     if report := take_pending(state):
         yield report
-    evaluation = yield from _evaluating(state.model, validation, state.device)
+    evaluation = yield from evaluating(state.model, validation, state.device)
     # NaN compares false with everything: written this way round it is always the worst.
     score = (evaluation.accuracy, -evaluation.loss) if math.isfinite(evaluation.loss) else (-1.0, -math.inf)
     best = score > state.best_score
@@ -401,7 +334,7 @@ def _test(state: TrainState, test: Digits) -> Iterator[Event]:
     """Score the test split once, with the weights that validation chose; training's own weights stay in the state."""
     model = copy.deepcopy(state.model)
     model.load_state_dict(state.best_weights)
-    evaluation = yield from _evaluating(model, test, state.device)
+    evaluation = yield from evaluating(model, test, state.device)
     yield Tested(state.best_step, evaluation)
 
 

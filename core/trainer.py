@@ -1,8 +1,8 @@
-"""The thread that trains: a queue of runs, start, pause, resume, stop; and jobs such as a download.
+"""The thread that trains: a queue of runs, start, pause, resume, stop.
 
-The one file that knows threads. What a run has reached is in its folder; this file holds only what a folder cannot: who
-waits, who is asked to pause or stop. There is one `Trainer` a process (`get_trainer`), kept here rather than in a cache
-of the user interface, which would start a second one when its code is edited.
+What a run has reached is in its folder; this file holds only what a folder cannot: who waits, who is asked to pause or
+stop. There is one `Trainer` a process (`get_trainer`), kept here rather than in a cache of the user interface, which would
+start a second one when its code is edited.
 """
 
 import atexit
@@ -10,7 +10,6 @@ import gc
 import threading
 import traceback
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,11 +17,13 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from core.config import TrainConfig
-from core.errors import CoreError, RunError
-from core.events import Progress, RunStarted, RunStatus
+from core.disk_use import check_disk
+from core.errors import RunError
+from core.events import RunStarted, RunStatus
+from core.jobs import Jobs
 from core.presets import preset_of
 from core.run_reader import RunReader, RunSnapshot, read_config
-from core.run_store import RunInfo, RunWriter, check_disk, read_info, run_folder, saved_states
+from core.run_store import RunInfo, RunWriter, read_info, run_folder, saved_states
 
 if TYPE_CHECKING:
     from core.fork import Fork
@@ -30,30 +31,10 @@ if TYPE_CHECKING:
     from core.recorded_run import LiveWeights, RecordedRun
 
 MAX_QUEUE = 20
-MAX_HEAVY_JOBS = 2
 _SHUTDOWN_SECONDS = 8.0
 _MAX_READERS = 16  # a page overlays twelve runs
-_MAX_ENDED_JOBS = 40
 # A busy machine may bring a browser's second message about one click after four.
 _DOUBLE_CLICK_SECONDS = 8.0
-
-
-@dataclass(frozen=True)
-class JobSnapshot:
-    """A job at one moment.
-
-    Attributes:
-        progress: the last one reported.
-        results: what else the job gave, in order.
-        reason, details: why it failed, in words, and the traceback; "" when it did not.
-    """
-
-    name: str
-    status: RunStatus
-    progress: Progress
-    results: tuple[object, ...] = ()
-    reason: str = ""
-    details: str = ""
 
 
 @dataclass(eq=False)
@@ -92,15 +73,17 @@ class Trainer:
 
     Args:
         shared: the process also serves pages, so a core is left to them.
+
+    Attributes:
+        jobs: what else this process does apart from its pages.
     """
 
     def __init__(self, *, shared: bool = True) -> None:
+        self.jobs = Jobs()
         self._shared = shared
         self._lock = threading.Lock()
         self._wake = threading.Condition(self._lock)
         self._runs: OrderedDict[str, _Run] = OrderedDict()  # active ones, in the order of their turn
-        self._heavy_jobs = threading.BoundedSemaphore(MAX_HEAVY_JOBS)
-        self._jobs: dict[str, tuple[JobSnapshot, threading.Event]] = {}
         self._thread: threading.Thread | None = None
         self._closing = False
         self._unwritten: dict[str, RunInfo] = {}  # endings that the disk did not take
@@ -241,54 +224,14 @@ class Trainer:
         unwritten = self._unwritten.get(run_id)
         return replace(snapshot, info=unwritten) if unwritten else snapshot
 
-    def start_job(self, name: str, steps: Callable[[], Iterator[object]], *, heavy: bool = False) -> None:
-        """Run a generator in a thread: it gives Progress, or results. One job of a name at a time: a second start joins
-        the first.
-
-        Args:
-            heavy: it computes; of such jobs MAX_HEAVY_JOBS work at a time and the others wait, so that a class that tries out
-                experiments does not slow down the training.
-        """
-        with self._lock:
-            current = self._jobs.get(name)
-            if (current and current[0].status.is_active) or self._closing:
-                return
-            ended = [one for one, (job, _) in self._jobs.items() if not job.status.is_active]
-            for old in ended[:-_MAX_ENDED_JOBS]:
-                del self._jobs[old]
-            cancel = threading.Event()
-            self._jobs.pop(name, None)  # the order is that of the starts
-            self._jobs[name] = JobSnapshot(name, RunStatus.RUNNING, Progress(0, 0, "Starting")), cancel
-        work = self._waiting_turn(steps, cancel) if heavy else steps
-        threading.Thread(target=self._do_job, args=(name, work, cancel), name=f"job-{name}", daemon=True).start()
-
-    def job(self, name: str) -> JobSnapshot | None:
-        """The job of this name as it is now, ended ones included; None when there was none."""
-        with self._lock:
-            entry = self._jobs.get(name)
-            return entry[0] if entry else None
-
-    def cancel_job(self, name: str) -> None:
-        """Ask a job to end at its next place to do so."""
-        with self._lock:
-            if name in self._jobs:
-                self._jobs[name][1].set()
-
-    def forget_job(self, name: str) -> None:
-        """Drop an ended job, so that its result is no longer shown."""
-        with self._lock:
-            if name in self._jobs and not self._jobs[name][0].status.is_active:
-                del self._jobs[name]
-
     def shutdown(self, seconds: float = _SHUTDOWN_SECONDS) -> None:
         """Stop everything, save what there is, and wait for it at most so long."""
         with self._wake:
             self._closing = True
             for run in self._runs.values():
                 run.stop.set()
-            for _, cancel in self._jobs.values():
-                cancel.set()
             self._wake.notify_all()
+        self.jobs.shutdown()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(seconds)
 
@@ -377,39 +320,6 @@ class Trainer:
     def _set(self, run: _Run, status: RunStatus, *ending: str) -> None:
         run.status = status
         run.writer.set_status(status, *ending)
-
-    def _waiting_turn(self, steps: Callable[[], Iterator[object]], cancel: threading.Event) -> Callable[[], Iterator[object]]:
-        def waiting() -> Iterator[object]:
-            while not self._heavy_jobs.acquire(timeout=0.1):
-                if cancel.is_set():
-                    return
-                yield Progress(0, 0, "Waits until other experiments are done")
-            try:
-                yield from steps()
-            finally:
-                self._heavy_jobs.release()
-
-        return waiting
-
-    def _do_job(self, name: str, steps: Callable[[], Iterator[object]], cancel: threading.Event) -> None:
-        ended: dict[str, object] = {"status": RunStatus.FINISHED}
-        try:
-            for given in steps():
-                self._update_job(name, given)
-                if cancel.is_set():
-                    ended["status"] = RunStatus.STOPPED
-                    break
-        except Exception as error:
-            reason = str(error) if isinstance(error, CoreError) else f"{type(error).__name__}: {error}"
-            ended = {"status": RunStatus.FAILED, "reason": reason, "details": "".join(traceback.format_exception(error))}
-        with self._lock:
-            self._jobs[name] = replace(self._jobs[name][0], **ended), cancel
-
-    def _update_job(self, name: str, given: object) -> None:
-        with self._lock:
-            job, cancel = self._jobs[name]
-            change = {"progress": given} if isinstance(given, Progress) else {"results": (*job.results, given)}
-            self._jobs[name] = replace(job, **change), cancel
 
 
 _trainer: Trainer | None = None

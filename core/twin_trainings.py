@@ -16,9 +16,10 @@ from core.batches import make_batches
 from core.config import BATCHNORM_MODELS, DATASETS, TrainConfig
 from core.data import Digits, load_splits
 from core.errors import TrainingError
+from core.evaluation import finish
 from core.events import Progress, StepDone, StepsEnded, Validated
 from core.modes import BATCHNORM_ONLY, EVAL, ask, batches_of, some_digits, switched
-from core.train_loop import TrainState, finish, new_state, take_pending, train, update
+from core.train_loop import TrainState, new_state, take_pending, train, update
 
 BATCH = 64
 _VALIDATIONS = 10

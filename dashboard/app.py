@@ -10,7 +10,7 @@ if ROOT not in sys.path:
 
 import streamlit as st  # noqa: E402
 
-from dashboard import draw_session, modes_session, session, theme  # noqa: E402
+from dashboard import draw_session, form_session, modes_session, session, theme  # noqa: E402
 from dashboard.policy_row import policy_row  # noqa: E402
 
 
@@ -18,7 +18,7 @@ def main() -> None:
     """Draw the chosen page."""
     st.set_page_config(page_title="Digit Lab", page_icon="🔢", layout="wide")
     st.html(theme.PAGE_STYLE)
-    session.begin()
+    form_session.begin()
     chosen = st.navigation(
         [
             st.Page("views/train.py", title="Train", icon=":material/model_training:", default=True),

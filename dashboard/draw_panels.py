@@ -5,12 +5,13 @@ import streamlit as st
 
 from core.data import data_root, load_pool
 from core.digit_image import DigitImage, Reading, Steps, TestDigit
+from core.disk_use import disk_bytes
 from core.errors import CoreError
 from core.findings import Finding, Kind, findings
 from core.insight import feature_maps, nearest_digits, occlusion_map, saliency_map, shift_map
 from core.predictor import Prediction, Predictor
 from core.run_store import run_folder, runs_root
-from core.snapshots import disk_bytes, travel
+from core.snapshots import travel
 from dashboard import draw_session, model_session, pictures, theme
 from dashboard.draw_charts import shift_figure, travel_figure
 from dashboard.live_chart import plot
@@ -145,7 +146,8 @@ def time_travel(image: DigitImage, run_id: str) -> None:
         f"{'s' if len(flips) > 1 else ''} in all.")  # fmt: skip
     st.markdown(f"**This drawing through the run's training.** {words}")
     plot(travel_figure(past), key="draw_travel", alt=f"Probabilities of ten digits over {len(past.steps)} snapshots. {words}")
-    st.caption(f"{len(past.steps)} snapshots, {disk_bytes(folder) / 2**20:.1f} MiB on disk: after steps 0, 1, 2, 4, 8, … and "
+    size = disk_bytes(folder)["snapshots"]
+    st.caption(f"{len(past.steps)} snapshots, {size / 2**20:.1f} MiB on disk: after steps 0, 1, 2, 4, 8, … and "
                "ends of epochs (at most 20); writing one takes a few milliseconds.")  # fmt: skip
     for problem in past.damaged:
         st.caption(f":material/info: {theme.plain(problem)}")

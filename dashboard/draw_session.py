@@ -11,7 +11,7 @@ from core.data import data_root, load_pool
 from core.errors import CoreError
 from core.run_store import runs_root
 from core.trainer import get_trainer
-from dashboard import model_session, session
+from dashboard import form_session, model_session, session
 from dashboard.policy_session import controlled, pins_root
 
 if TYPE_CHECKING:
@@ -231,7 +231,7 @@ def pin_problem() -> str:
 
 def relabel(pin_id: str, key: str, drawn: int) -> None:
     """Change which digit a kept drawing was meant as; the widget was drawn with `drawn`."""
-    if session.changed_choice(key, drawn) is None:
+    if form_session.changed_choice(key, drawn) is None:
         return
     from core.pins import relabel_pin
 

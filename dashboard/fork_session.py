@@ -10,7 +10,7 @@ from core.data import data_root
 from core.errors import ConfigError, CoreError
 from core.run_store import run_folder, runs_root, saved_states
 from core.trainer import get_trainer
-from dashboard import session
+from dashboard import form_session, session
 from dashboard.policy_session import controlled
 
 if TYPE_CHECKING:
@@ -26,13 +26,13 @@ def field_key(run_id: str, name: str, default: TrainConfig) -> str:
     """The widget key of a setting in a run's fork form; it begins with the value in `default`."""
     key = f"fork_{run_id}_{name}"
     if key not in st.session_state:
-        st.session_state[key] = session.widget_value(name, getattr(default, name))
+        st.session_state[key] = form_session.widget_value(name, getattr(default, name))
     return key
 
 
 def fork_config(run_id: str, parent: TrainConfig) -> tuple[TrainConfig, dict[str, str]]:
     """(the parent's settings with what was changed, problems by field)."""
-    texts = {name: session.widget_text(f"fork_{run_id}_{name}") for name in changed_names(run_id)}
+    texts = {name: form_session.widget_text(f"fork_{run_id}_{name}") for name in changed_names(run_id)}
     try:
         config = replace(parent, **parse_values(texts))
     except ConfigError as error:

@@ -12,7 +12,7 @@ from core.errors import CoreError
 from core.events import Progress, RunStatus
 from core.run_store import RunInfo, list_runs, read_info, run_folder, runs_root
 from core.trainer import get_trainer
-from dashboard import session
+from dashboard import form_session, session
 from dashboard.policy_session import controlled
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def chosen_run(choices: list[RunInfo]) -> RunInfo | None:
 
 def choose_model(key: str, drawn: str) -> None:
     """Ask the run that a widget names; it was drawn with `drawn`."""
-    if run_id := session.changed_choice(key, drawn):
+    if run_id := form_session.changed_choice(key, drawn):
         ask_run(run_id)
 
 
@@ -174,14 +174,14 @@ def import_problem() -> str:
 def digits_ready(dataset: str) -> tuple[bool, str]:
     """(True when a data set is in memory, "" or why it cannot be). Reading it is a job: it takes a second or two."""
     name = f"digits-{dataset}"
-    job = get_trainer().job(name)
+    job = get_trainer().jobs.get(name)
     if job is None:
 
         def steps() -> Any:
             yield Progress(0, 0, "Reading the digits")
             load_pool(dataset, data_root())
 
-        get_trainer().start_job(name, steps)
+        get_trainer().jobs.start(name, steps)
         return False, ""
     if job.status == RunStatus.FAILED:
         return False, job.reason

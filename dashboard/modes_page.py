@@ -4,8 +4,8 @@ import streamlit as st
 
 from core.batch_statistics import statistics_problems
 from core.events import RunStatus
+from core.jobs import JobSnapshot
 from core.run_store import RunInfo
-from core.trainer import JobSnapshot
 from dashboard import model_session, modes_session, theme
 from dashboard.model_row import model_row, nothing_yet
 from dashboard.model_session import Chosen

@@ -7,7 +7,8 @@ from typing import Any
 import streamlit as st
 
 from core.events import RunStatus
-from core.trainer import JobSnapshot, get_trainer
+from core.jobs import JobSnapshot
+from core.trainer import get_trainer
 from dashboard import session
 
 EXPERIMENT_KEY = "m"  # also the name in the address
@@ -27,16 +28,16 @@ def experiment_job(question: Hashable, steps: Callable[[], Iterator[object]], *,
     answers: dict[Hashable, JobSnapshot] = state.setdefault("modes_answers", {})
     current: tuple[Hashable, str] | None = state.get("modes_job")
     if current and current[0] == question:
-        job = trainer.job(current[1])
+        job = trainer.jobs.get(current[1])
         if job is not None and job.status.is_active:
             return job
         if job is not None:
             _keep(answers, question, job)
-            trainer.forget_job(current[1])
+            trainer.jobs.forget(current[1])
         state.modes_job = None
         return answers.get(question)
     if current:
-        trainer.cancel_job(current[1])
+        trainer.jobs.cancel(current[1])
         state.modes_job = None
     if question in answers:
         return answers[question]
@@ -44,8 +45,8 @@ def experiment_job(question: Hashable, steps: Callable[[], Iterator[object]], *,
         return None
     name = f"modes-{session.session_id()}-{next(_numbers)}"
     state.modes_job = question, name
-    trainer.start_job(name, steps, heavy=True)
-    return trainer.job(name)
+    trainer.jobs.start(name, steps, heavy=True)
+    return trainer.jobs.get(name)
 
 
 def _keep(answers: dict[Hashable, JobSnapshot], question: Hashable, job: JobSnapshot) -> None:
@@ -68,13 +69,13 @@ def is_wanted(question: Hashable) -> bool:
 def stop_experiment() -> None:
     """Stop the job that is running for this session."""
     if current := st.session_state.get("modes_job"):
-        get_trainer().cancel_job(current[1])
+        get_trainer().jobs.cancel(current[1])
 
 
 def is_working() -> bool:
     """True while a job of this session runs."""
     current = st.session_state.get("modes_job")
-    job = get_trainer().job(current[1]) if current else None
+    job = get_trainer().jobs.get(current[1]) if current else None
     return job is not None and job.status.is_active
 
 

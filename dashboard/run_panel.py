@@ -9,14 +9,15 @@ from typing import Literal
 import numpy as np
 import streamlit as st
 
+from core.disk_use import disk_bytes
 from core.errors import RunError
 from core.events import Mistake, RunStatus
 from core.run_files import metrics_csv
 from core.run_notes import read_notes
 from core.run_reader import RunSnapshot
-from core.run_store import RunInfo, disk_bytes, run_folder, runs_root, saved_states
+from core.run_store import RunInfo, run_folder, runs_root, saved_states
 from core.trainer import get_trainer
-from dashboard import charts, pictures, session, theme
+from dashboard import charts, pictures, score_charts, session, theme
 from dashboard.fork_panel import fork_panel
 from dashboard.live_chart import live_charts, plot
 from dashboard.policy_session import may_control
@@ -223,10 +224,10 @@ def _evaluation(snapshot: RunSnapshot) -> None:
     left, right = st.columns(2)
     with left:
         st.markdown("**Confusion matrix**: rows are the digits, columns the answers")
-        plot(charts.confusion_drawn(evaluation.confusion), key="confusion", alt="Confusion matrix of the ten digits")
+        plot(score_charts.confusion_drawn(evaluation.confusion), key="confusion", alt="Confusion matrix of the ten digits")
     with right:
         st.markdown("**Accuracy of each digit**")
-        plot(charts.per_digit_drawn(evaluation.confusion), key="per_digit", alt="Accuracy of each of the ten digits")
+        plot(score_charts.per_digit_drawn(evaluation.confusion), key="per_digit", alt="Accuracy of each of the ten digits")
     if evaluation.mistakes:
         st.markdown("**Most confidently wrong**")
         st.html("".join(_mistake(one) for one in evaluation.mistakes))
@@ -288,7 +289,7 @@ def _proofs(snapshot: RunSnapshot) -> None:
 
     for kind, (label, words) in _PROOF_WORDS.items():
         name = session.proof_job(snapshot.info.run_id, kind)
-        job = get_trainer().job(name)
+        job = get_trainer().jobs.get(name)
         working = job is not None and job.status.is_active
         with st.container(horizontal=True, vertical_alignment="center"):
             if working:

@@ -11,7 +11,7 @@ from core.errors import RunError
 from core.run_index import RESULTS, RunRow, differing
 from core.run_store import run_folder, runs_root
 from core.trainer import get_trainer
-from dashboard import charts, pictures, runs_charts, runs_session, session, theme
+from dashboard import charts, pictures, runs_charts, runs_session, score_charts, session, theme
 from dashboard.live_chart import plot
 from dashboard.runs_charts import MAX_OVERLAID
 
@@ -107,7 +107,7 @@ def _answers(chosen: list[RunRow]) -> None:
         st.caption("PyTorch is being imported …")
         return
     name = runs_session.dispute_job(*ids)
-    job = get_trainer().job(name)
+    job = get_trainer().jobs.get(name)
     dataset = max((row.config.dataset for row in chosen if row.config), key=lambda one: one == "mnist", default="mnist_sample")
     if job is None or (not job.status.is_active and not job.results):
         if job is not None and job.reason:
@@ -117,7 +117,7 @@ def _answers(chosen: list[RunRow]) -> None:
         st.caption(f"The best weights of each, in eval mode, on the test digits of {theme.DATASET_WORDS[dataset]}.")
     elif job.status.is_active:
         st.progress(job.progress.share, text=f"{job.progress.message} …")
-        st.button("Stop", on_click=get_trainer().cancel_job, args=(name,), key="runs_stop_asking")
+        st.button("Stop", on_click=get_trainer().jobs.cancel, args=(name,), key="runs_stop_asking")
     else:
         _disagreement(job.results[-1], [row.title for row in chosen])
 
@@ -142,7 +142,7 @@ def _disagreement(found: object, titles: list[str]) -> None:
         with column:
             st.markdown(f"**Confusion matrix of {theme.plain(title)}**: rows are the digits, columns the answers")
             plot(
-                charts.confusion_figure(tuple(map(tuple, counts.tolist()))),
+                score_charts.confusion_figure(tuple(map(tuple, counts.tolist()))),
                 key=f"runs_confusion_{title[:40]}",
                 alt=f"Confusion matrix of {title}",
             )

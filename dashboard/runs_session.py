@@ -11,11 +11,12 @@ from core.config import TrainConfig
 from core.data import data_root, load_pool
 from core.errors import CoreError
 from core.events import Progress
+from core.jobs import JobSnapshot
 from core.run_bin import delete_run, empty_bin, restore_run
 from core.run_index import RunRow, index_of, search
 from core.run_notes import change_notes, tags_of
 from core.run_store import run_folder, runs_root
-from core.trainer import JobSnapshot, get_trainer
+from core.trainer import get_trainer
 from dashboard.policy_session import controlled
 
 if TYPE_CHECKING:
@@ -172,8 +173,8 @@ def import_zip(key: str) -> None:
         yield Progress(0, 0, "Checking every file of the run")
         yield unpack_run(content, root)
 
-    get_trainer().forget_job(IMPORT_JOB)
-    get_trainer().start_job(IMPORT_JOB, steps)
+    get_trainer().jobs.forget(IMPORT_JOB)
+    get_trainer().jobs.start(IMPORT_JOB, steps)
     st.session_state.runs_uploads = st.session_state.get("runs_uploads", 0) + 1
 
 
@@ -196,7 +197,7 @@ def start_dispute(first: str, second: str, dataset: str) -> None:
         yield Progress(0, 0, "Reading the digits")
         yield from disagreement(load(first), load(second), load_pool(dataset, data)[1])
 
-    get_trainer().start_job(dispute_job(first, second), steps, heavy=True)
+    get_trainer().jobs.start(dispute_job(first, second), steps, heavy=True)
 
 
 def sweep_form() -> tuple[dict[str, str], int | None, float | None]:
@@ -220,7 +221,7 @@ def start_sweep(base: TrainConfig) -> None:
         return
     st.session_state.sweep_problem = ""
     trainer, data, root = get_trainer(), data_root(), runs_root()
-    trainer.start_job(SWEEP_JOB, lambda: run_sweep(sweep, trainer, data, root, minutes=minutes))
+    trainer.jobs.start(SWEEP_JOB, lambda: run_sweep(sweep, trainer, data, root, minutes=minutes))
     st.session_state.sweep_tag = sweep.tag
     st.session_state[SEARCH_KEY] = sweep.tag
     select(())
@@ -233,13 +234,13 @@ def sweep_problem() -> str:
 
 def sweep_job() -> JobSnapshot | None:
     """The sweep that runs or ran last in this process."""
-    return get_trainer().job(SWEEP_JOB)
+    return get_trainer().jobs.get(SWEEP_JOB)
 
 
 def is_working() -> bool:
     """True while something that this page shows is under way."""
     trainer = get_trainer()
-    jobs = [trainer.job(IMPORT_JOB), trainer.job(SWEEP_JOB)]
+    jobs = [trainer.jobs.get(IMPORT_JOB), trainer.jobs.get(SWEEP_JOB)]
     if len(chosen := selected_ids()) == 2:
-        jobs.append(trainer.job(dispute_job(*chosen)))
+        jobs.append(trainer.jobs.get(dispute_job(*chosen)))
     return bool(trainer.active()) or any(job is not None and job.status.is_active for job in jobs)

@@ -4,7 +4,7 @@ import streamlit as st
 
 from core.config import settings
 from core.events import RunStatus
-from dashboard import runs_session, session, theme
+from dashboard import form_session, runs_session, session, theme
 from dashboard.policy_session import may_control
 
 _EXAMPLES = {"learning_rate": "1e-4, 1e-3, 1e-2", "batch_size": "32, 128", "optimizer": "sgd, adam", "seed": "0, 1, 2",
@@ -29,7 +29,7 @@ def sweep_panel() -> None:
 
 
 def _form(working: bool) -> None:
-    base, found = session.form_config()
+    base, found = form_session.form_config()
     st.caption("Everything else is as on the Train page. Other people's runs and yours still get their turn in between; each "
                "run of the sweep is an ordinary one, with the sweep's tag.")  # fmt: skip
     names = [name for name, one in settings().items() if one.group not in ("Saving", "Hardware")]

@@ -169,7 +169,7 @@ def _deleted(deleted: list[str]) -> None:
 
 
 def _import_state() -> None:
-    job = get_trainer().job(runs_session.IMPORT_JOB)
+    job = get_trainer().jobs.get(runs_session.IMPORT_JOB)
     if job is None:
         return
     if job.status.is_active:

@@ -1,123 +1,31 @@
-"""The form, the shown run, charts and jobs of a browser session. Only the `*session.py` files touch st.session_state,
+"""The shown run, charts and jobs of a browser session. Only the `*session.py` files touch st.session_state,
 Streamlit's caches and the address bar."""
 
 import gc
 from dataclasses import replace
 from time import monotonic
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlencode
 
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-from core.config import TrainConfig, field_kind, format_value, parse_values, settings
+from core.config import TrainConfig
 from core.data import data_root, missing_files
-from core.errors import ConfigError, CoreError
+from core.errors import CoreError
 from core.events import Progress
 from core.hardware import choose_threads
 from core.preflight import check
-from core.presets import PRESETS, preset_named
+from core.presets import preset_named
 from core.run_store import list_runs, runs_root
 from core.trainer import get_trainer
-from dashboard import theme
 from dashboard.charts import Sent, View
+from dashboard.form_session import changed_choice, form_config, form_key
 from dashboard.policy_session import controlled
 
 if TYPE_CHECKING:
     from core.proofs import ProofKind
 
 DOWNLOAD_JOB, CHECK_JOB, WARM_UP_JOB = "download", "check", "warm-up"
-
-
-# --- the settings form -------------------------------------------------------------------------------------------------
-
-
-def begin() -> None:
-    """Once a session: fill the form from the link's parameters, or with the default preset."""
-    if "settings_loaded" in st.session_state:
-        return
-    st.session_state.settings_loaded = True
-    given = {name: value for name, value in st.query_params.items() if name in settings()}
-    config, problems = TrainConfig(), {}
-    try:
-        config = preset_named(st.query_params.get("preset", "tutorial"))
-    except ConfigError as error:
-        problems.update(error.problems)
-    for name, text in given.items():
-        try:
-            config = replace(config, **parse_values({name: text})).validate()
-        except ConfigError as error:
-            problems[name] = "; ".join(error.problems.values())
-    st.session_state.link_problems = problems
-    if "dataset" not in given and missing_files(data_root()):
-        config = replace(config, dataset="mnist_sample")
-    fill_form(config)
-    if run := st.query_params.get("run"):
-        st.session_state.shown_run = run
-
-
-def link_problems() -> dict[str, str]:
-    """What was unusable in the link that opened this session."""
-    return st.session_state.link_problems
-
-
-def form_key(name: str) -> str:
-    """The widget key of a setting."""
-    return f"setting_{name}"
-
-
-def fill_form(config: TrainConfig) -> None:
-    """Show these settings in the form, at its next drawing."""
-    for name in settings():
-        st.session_state[form_key(name)] = widget_value(name, getattr(config, name))
-
-
-def widget_value(name: str, value: Any) -> Any:
-    """A setting's value as its widget holds it: text where a person types a number such as 1e-5."""
-    return format_value(value) if field_kind(name) in (float, str) and not settings()[name].choices else value
-
-
-def widget_text(key: str) -> str:
-    """What a widget of a setting holds, as text to parse; "" for one that was not drawn yet."""
-    return format_value(st.session_state.get(key))
-
-
-def changed_choice(key: str, drawn: Any) -> Any:
-    """What a person has chosen in a widget whose key holds what it was drawn with; None when nothing was.
-
-    A message from the browser that is older than the widget's removal brings its old value back, which Streamlit takes for a
-    change: that the value is what was drawn says that nobody chose anything.
-    """
-    value = st.session_state.get(key)
-    return None if value == drawn else value
-
-
-def choose_preset(key: str, current: str | None) -> None:
-    """Fill the form with the preset that a widget names; data set and seed stay as they are."""
-    name = changed_choice(key, current)
-    if name in PRESETS:
-        kept = {field: st.session_state[form_key(field)] for field in ("dataset", "seed")}
-        fill_form(replace(PRESETS[name].config, **kept))
-
-
-def form_config() -> tuple[TrainConfig | None, dict[str, str]]:
-    """The form's settings, or None, and what is unusable: field -> words."""
-    texts = {name: widget_text(form_key(name)) for name in settings()}
-    try:
-        config = TrainConfig(**parse_values(texts))
-    except ConfigError as error:
-        return None, error.problems
-    found = config.problems()
-    if config.dataset == "mnist" and "dataset" not in found and missing_files(data_root()):
-        found["dataset"] = "MNIST is not on this machine yet: download it below, or choose the sample"
-    return (None if found else config), found
-
-
-def settings_link(config: TrainConfig) -> str:
-    """This page's address with these settings in it."""
-    changed = {name: format_value(value) for name, value in config.changed().items()}
-    base = (st.context.url or "").split("?")[0]
-    return f"{base}?{urlencode(changed)}" if changed else f"{base}?preset=tutorial"
 
 
 # --- runs --------------------------------------------------------------------------------------------------------------
@@ -212,34 +120,6 @@ def choose_shown_run(key: str, drawn: str | None) -> None:
         show_run(run_id)
 
 
-def estimate(config: TrainConfig) -> str:
-    """In words, what a run with these settings would be: its parameters, steps, and the time by a trial on this machine.
-
-    Needs torch; call it when `is_warm`. The trial takes under a second and is kept; while a run trains it is left out.
-    """
-    try:
-        from core.models import parameter_count
-        from core.preflight import measure_rate
-
-        words = f"{theme.MODEL_WORDS[config.model]}, {parameter_count(config):,} parameters · {config.total_steps():,} steps"
-        if get_trainer().active():
-            return words
-        rate = measure_rate(replace(TrainConfig(), **{name: getattr(config, name) for name in _SPEED_FIELDS}))
-    except CoreError as error:
-        return theme.plain(str(error))
-    except Exception as error:  # a broken installation, a GPU that answers nothing: the page goes on
-        return theme.plain(f"The trial failed ({type(error).__name__}: {error}). The Environment page says more.")
-    seconds = theme.duration_words(config.split_sizes()[0] * config.epochs / rate)
-    loading = config.pipeline == "dataloader" or config.augment_shift or config.augment_rotation or config.augment_scale
-    rest = ", without preparing the images" if loading else ""
-    return f"{words} · about {seconds} at {rate:,.0f} images/s, measured here{rest}"
-
-
-# What the time of a step depends on.
-_SPEED_FIELDS = ("model", "batch_size", "dropout", "optimizer", "device", "precision", "threads", "deterministic",
-                 "detect_anomaly", "gradient_clip")  # fmt: skip
-
-
 # --- live charts -------------------------------------------------------------------------------------------------------
 
 
@@ -285,24 +165,24 @@ def start_download() -> None:
     """Fetch what is missing or damaged of MNIST."""
     from core.download import download_mnist
 
-    get_trainer().start_job(DOWNLOAD_JOB, lambda: download_mnist(data_root()))
+    get_trainer().jobs.start(DOWNLOAD_JOB, lambda: download_mnist(data_root()))
 
 
 def use_mnist_if_just_downloaded() -> None:
     """After a finished download: choose MNIST in the form, once."""
-    get_trainer().forget_job(DOWNLOAD_JOB)
+    get_trainer().jobs.forget(DOWNLOAD_JOB)
     st.session_state[form_key("dataset")] = "mnist"
 
 
 @controlled
 def cancel_job(name: str) -> None:
     """Ask a download, a sweep or a proof to end."""
-    get_trainer().cancel_job(name)
+    get_trainer().jobs.cancel(name)
 
 
 def start_check() -> None:
     """Look at the installation."""
-    get_trainer().start_job(CHECK_JOB, check)
+    get_trainer().jobs.start(CHECK_JOB, check)
 
 
 def proof_job(run_id: str, kind: str) -> str:
@@ -312,7 +192,7 @@ def proof_job(run_id: str, kind: str) -> str:
 
 def is_proving(run_id: str) -> bool:
     """True while something is being proved about a run."""
-    jobs = [get_trainer().job(proof_job(run_id, kind)) for kind in ("repeat", "resume")]
+    jobs = [get_trainer().jobs.get(proof_job(run_id, kind)) for kind in ("repeat", "resume")]
     return any(job is not None and job.status.is_active for job in jobs)
 
 
@@ -321,7 +201,7 @@ def start_proof(run_id: str, kind: "ProofKind", config: TrainConfig) -> None:
     """Train the first steps of a run twice, in a process of its own."""
     from core.proofs import prove_apart
 
-    get_trainer().start_job(proof_job(run_id, kind), lambda: prove_apart(kind, config, data_root()), heavy=True)
+    get_trainer().jobs.start(proof_job(run_id, kind), lambda: prove_apart(kind, config, data_root()), heavy=True)
 
 
 def warm_up() -> None:
@@ -343,13 +223,13 @@ def warm_up() -> None:
         gc.collect()
         gc.freeze()
 
-    if get_trainer().job(WARM_UP_JOB) is None:
-        get_trainer().start_job(WARM_UP_JOB, steps)
+    if get_trainer().jobs.get(WARM_UP_JOB) is None:
+        get_trainer().jobs.start(WARM_UP_JOB, steps)
 
 
 def is_warm() -> bool:
     """True once torch is imported."""
-    job = get_trainer().job(WARM_UP_JOB)
+    job = get_trainer().jobs.get(WARM_UP_JOB)
     return job is not None and not job.status.is_active
 
 

@@ -3,7 +3,7 @@
 import streamlit as st
 
 from core.config import GROUPS, TrainConfig, field_kind, settings
-from dashboard import session, theme
+from dashboard import form_session, theme
 from dashboard.charts import schedule_figure
 from dashboard.live_chart import plot
 
@@ -12,7 +12,7 @@ def settings_form(found: dict[str, str], config: TrainConfig | None) -> None:
     """Draw the form. `found`: problems by field; `config`: the settings when they are usable, for the preview."""
     grouped = {group: [name for name, one in settings().items() if one.group == group] for group in GROUPS}
     for name in grouped.pop("Main"):
-        setting_field(name, found, session.form_key(name))
+        setting_field(name, found, form_session.form_key(name))
     for group, names in grouped.items():
         wrong = sum(name in found for name in names)
         changed = config is not None and any(name in config.changed() for name in names)
@@ -20,7 +20,7 @@ def settings_form(found: dict[str, str], config: TrainConfig | None) -> None:
         # Closed groups are not drawn at all: thirty widgets take a browser seconds.
         with st.expander(f"{group}{mark}", expanded=bool(wrong), key=f"group_{group}", on_change="rerun") as opened:
             for name in names if opened.open else ():
-                setting_field(name, found, session.form_key(name))
+                setting_field(name, found, form_session.form_key(name))
                 if name == "schedule" and config is not None:
                     st.caption("Learning rate over the run" + _plateau_note(config))
                     plot(schedule_figure(config), key="schedule_preview",

@@ -9,6 +9,7 @@ import pytest
 from core.config import TrainConfig
 from core.data import missing_files
 from core.events import RunStatus
+from core.jobs import JobSnapshot
 from core.trainer import Trainer
 
 SAMPLE = TrainConfig(dataset="mnist_sample", train_size=640, validation_size=200, epochs=2, threads=1, device="cpu")
@@ -35,6 +36,17 @@ def wait_for_status(trainer: Trainer, runs: Path, run_id: str, status: RunStatus
 
     wait_for(reached, seconds, f"run {status}")
     return trainer.read(runs, run_id)
+
+
+def wait_for_job(trainer: Trainer, name: str, seconds: float = 60.0, *, begun: bool = True) -> JobSnapshot | None:
+    """Wait until a job has ended; also for its beginning, unless `begun` is False."""
+
+    def ended():
+        job = trainer.jobs.get(name)
+        return not begun if job is None else not job.status.is_active
+
+    wait_for(ended, seconds, f"job {name} ended")
+    return trainer.jobs.get(name)
 
 
 @pytest.fixture

@@ -10,9 +10,10 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 ROWS = [
     {"errors", "files"},
-    {"config", "events", "hardware", "randomness", "run_notes"},
-    {"presets", "data", "models", "metrics", "schedule", "drawing", "segments"},
+    {"config", "events", "hardware", "randomness", "run_notes", "disk_use"},
+    {"presets", "data", "models", "metrics", "schedule", "drawing", "segments", "jobs"},
     {"batches", "download", "picture", "pins", "measures"},
+    {"evaluation"},
     {"train_loop", "checkpoints", "digit_image", "lesson"},
     {"run_store", "predictor"},
     {"saved_state", "weight_files", "run_reader", "preflight", "snapshots", "findings", "modes", "insight"},
@@ -53,8 +54,10 @@ def test_core_imports_only_lower_rows_and_no_user_interface(path: Path):
             assert lower, f"core/{path.name} imports {module} of the same or a higher row"
 
 
-def test_only_the_trainer_knows_threads():
-    assert [path.name for path in SOURCES if {"threading", "concurrent.futures"} & imported_modules(path)] == ["trainer.py"]
+def test_only_the_trainer_and_its_jobs_know_threads():
+    assert [path.name for path in SOURCES if {"threading", "concurrent.futures"} & imported_modules(path)] == [
+        "jobs.py", "trainer.py",
+    ]  # fmt: skip
 
 
 def test_only_the_sessions_touch_streamlits_state_and_caches():

@@ -20,7 +20,7 @@ def page() -> None:
     st.title("Environment", anchor=False)
     st.caption("Looks at this installation, then multiplies two matrices on each device and checks the result against "
                "float64 on the CPU. In a terminal: `python -m core check`.")  # fmt: skip
-    job = get_trainer().job(session.CHECK_JOB)
+    job = get_trainer().jobs.get(session.CHECK_JOB)
     if job is None:
         session.start_check()
     running = job is None or job.status.is_active
@@ -29,7 +29,7 @@ def page() -> None:
 
 
 def _findings(was_running: bool) -> None:
-    job = get_trainer().job(session.CHECK_JOB)
+    job = get_trainer().jobs.get(session.CHECK_JOB)
     if job is None:
         return
     if was_running != job.status.is_active:

@@ -10,7 +10,7 @@ from core.presets import PRESETS, preset_of
 from core.run_reader import RunSnapshot
 from core.run_store import RunInfo, list_runs, newest_run_id, run_folder, runs_root, saved_states
 from core.trainer import get_trainer
-from dashboard import session, theme
+from dashboard import form_session, session, theme
 from dashboard.policy_session import may_control
 from dashboard.run_panel import CHART_KEY, empty_panel, run_label, run_panel
 from dashboard.settings_form import settings_form
@@ -22,13 +22,13 @@ def page() -> None:
     """The whole page."""
     session.page_was_drawn_anew(CHART_KEY)
     _use_download_once_done()
-    config, found = session.form_config()
+    config, found = form_session.form_config()
     with st.sidebar:
         st.subheader("Settings", anchor=False)
         settings_form(found, config)
         if config is not None:
             with st.expander("Link to these settings"):
-                st.code(session.settings_link(config), language=None, wrap_lines=True)
+                st.code(form_session.settings_link(config), language=None, wrap_lines=True)
     # Refreshing parts have places of their own, made first: a refresh that meets a half-drawn page then still finds its place.
     top, note, live = st.container(), st.container(), st.container()
     with top:
@@ -46,7 +46,7 @@ def _presets(config: TrainConfig | None) -> None:
     # A key for each state: a message from the browser that is older than the state then changes nothing.
     key = f"preset_{current}"
     st.pills("Preset", list(PRESETS), default=current, required=current is not None, key=key, format_func=_preset_label,
-             on_change=session.choose_preset, args=(key, current))  # fmt: skip
+             on_change=form_session.choose_preset, args=(key, current))  # fmt: skip
     reason = PRESETS[current].reason if current else "Your own settings; a preset replaces them."
     st.caption(f"{reason} Every setting is in the sidebar.")
 
@@ -63,7 +63,7 @@ def _start_row(config: TrainConfig | None, found: dict[str, str]) -> None:
                   key="start", on_click=session.start_run, disabled=config is None or not may_control())  # fmt: skip
         if config is not None:
             _estimate(config)
-    for field, problem in session.link_problems().items():
+    for field, problem in form_session.link_problems().items():
         st.warning(f"The link's setting {theme.plain(field)} was left out: {theme.plain(problem)}")
     if found:
         st.error(f"Not yet: {len(found)} setting{'s' if len(found) > 1 else ''} to mend on the left ("
@@ -76,12 +76,12 @@ def _estimate(config: TrainConfig) -> None:
     if not session.is_warm():
         st.caption("PyTorch is being imported …", width="content")
         return
-    st.caption(session.estimate(config), width="content")
+    st.caption(form_session.estimate(config), width="content")
 
 
 def _data_note() -> None:
     """What there is of MNIST, and how to get the rest."""
-    job = get_trainer().job(session.DOWNLOAD_JOB)
+    job = get_trainer().jobs.get(session.DOWNLOAD_JOB)
     running = job is not None and job.status.is_active
     if running:
         st.fragment(_download_progress, run_every=0.5)()
@@ -101,7 +101,7 @@ def _data_note() -> None:
 
 
 def _download_progress() -> None:
-    job = get_trainer().job(session.DOWNLOAD_JOB)
+    job = get_trainer().jobs.get(session.DOWNLOAD_JOB)
     if job is None or not job.status.is_active:
         st.rerun()
     progress = job.progress
@@ -110,7 +110,7 @@ def _download_progress() -> None:
 
 
 def _use_download_once_done() -> None:
-    job = get_trainer().job(session.DOWNLOAD_JOB)
+    job = get_trainer().jobs.get(session.DOWNLOAD_JOB)
     if job is not None and job.status == RunStatus.FINISHED:
         session.use_mnist_if_just_downloaded()
         st.toast("MNIST is here and verified.")

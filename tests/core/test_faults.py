@@ -13,13 +13,14 @@ from pathlib import Path
 import pytest
 
 from core.checkpoints import load_weights
+from core.disk_use import MIN_FREE_BYTES
 from core.errors import RunError
 from core.events import RunStatus
 from core.run_bin import delete_run
 from core.run_index import RunIndex
 from core.run_notes import change_notes
 from core.run_reader import RunReader
-from core.run_store import MIN_FREE_BYTES, is_held, list_runs, newest_run_id, read_info, saved_states
+from core.run_store import is_held, list_runs, newest_run_id, read_info, saved_states
 from core.saved_state import load_state
 from core.trainer import Trainer
 from tests.conftest import SAMPLE, wait_for, wait_for_status

@@ -12,7 +12,7 @@ from core.models import build_model
 from core.predictor import Predictor
 from core.run_index import RunIndex
 from core.sweep import run_sweep, sweep_of
-from tests.conftest import SAMPLE, wait_for
+from tests.conftest import SAMPLE, wait_for, wait_for_job
 
 SHORT = dataclasses.replace(SAMPLE, train_size=128, validation_size=50, epochs=1, model="mlp")
 
@@ -82,10 +82,10 @@ def test_a_spent_budget_stops_the_run_in_progress(trainer, runs, tmp_path):
 
 def test_a_cancelled_sweep_stops_its_run_and_starts_no_other(trainer, runs, tmp_path):
     sweep = sweep_of(dataclasses.replace(SHORT, epochs=1000), {"seed": "1, 2, 3"})
-    trainer.start_job("sweep", lambda: run_sweep(sweep, trainer, tmp_path, runs))
+    trainer.jobs.start("sweep", lambda: run_sweep(sweep, trainer, tmp_path, runs))
     wait_for(lambda: any(row.info.step for row in RunIndex(runs).rows()))
-    trainer.cancel_job("sweep")
-    wait_for(lambda: not trainer.job("sweep").status.is_active)
+    trainer.jobs.cancel("sweep")
+    wait_for_job(trainer, "sweep")
     assert trainer.wait_until_idle(20)
     assert [row.info.status for row in RunIndex(runs).rows()] == [RunStatus.STOPPED]
 

@@ -7,12 +7,13 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from core.batches import make_batches, normalise
+from core.batches import make_batches
 from core.data import Digits, load_splits
 from core.errors import TrainingError
+from core.evaluation import evaluate
 from core.events import RunStarted, StepDone, StepsEnded, StoppedEarly, Validated
 from core.events import Tested as WasTested
-from core.train_loop import evaluate, new_state, take_pending, train
+from core.train_loop import new_state, take_pending, train
 from tests.conftest import SAMPLE
 
 CPU = torch.device("cpu")
@@ -127,41 +128,6 @@ def test_evaluating_more_often_changes_nothing_in_training(splits, times):
     assert len([event for event in events if isinstance(event, Validated)]) == max(1, 2 * min(times, 10))
 
 
-@pytest.mark.parametrize("batch_size", [1, 7, 64, 1000])
-def test_scores_do_not_depend_on_the_evaluation_batch(splits, batch_size):
-    """Invariant 5: each digit weighs the same, in a last small batch too."""
-    state, _ = run(dataclasses.replace(SAMPLE, epochs=1, model="cnn_batchnorm"), splits)
-    score = evaluate(state.model, splits.test, CPU, batch_size)
-    state.model.eval()
-    with torch.no_grad():
-        logits = state.model(normalise(torch.tensor(splits.test.images)))
-    labels = torch.tensor(splits.test.labels)
-    assert score.loss == pytest.approx(F.cross_entropy(logits, labels).item(), abs=1e-5)
-    assert score.accuracy == (logits.argmax(1) == labels).double().mean().item()
-    confusion = np.array(score.confusion)
-    assert confusion.sum(1).tolist() == [50] * 10
-    assert confusion.diagonal().sum() == round(score.accuracy * 500)
-
-
-def test_mistakes_are_real_and_sorted_by_confidence(splits):
-    state, _ = run(dataclasses.replace(SAMPLE, epochs=1), splits)
-    mistakes = evaluate(state.model, splits.test, CPU).mistakes
-    assert mistakes
-    assert all(one.label != one.predicted and splits.test.labels[one.index] == one.label for one in mistakes)
-    assert [one.probability for one in mistakes] == sorted((one.probability for one in mistakes), reverse=True)
-    assert mistakes[0].image == splits.test.images[mistakes[0].index].tobytes()
-
-
-def test_evaluating_leaves_the_model_as_it_was(splits):
-    model = new_state(dataclasses.replace(SAMPLE, model="cnn_batchnorm")).model
-    before = copy.deepcopy(model.state_dict())
-    for mode in (True, False):
-        model.train(mode)
-        evaluate(model, splits.validation, CPU)
-        assert model.training is mode
-    assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
-
-
 @pytest.mark.parametrize(("train_size", "batch", "groups"), [(640, 64, 5), (640, 64, 4), (330, 40, 4), (200, 64, 100)])
 def test_accumulated_batches_equal_one_large_batch(splits, train_size, batch, groups):
     """Also in a last group that holds fewer batches, and a last batch that holds fewer digits."""
@@ -230,7 +196,7 @@ def test_plateau_drops_the_rate_when_the_validation_loss_stands_still(splits, mo
         yield StepDone()
         return frozen
 
-    monkeypatch.setattr(train_loop, "_evaluating", standing_still)
+    monkeypatch.setattr(train_loop, "evaluating", standing_still)
     config = dataclasses.replace(SAMPLE, schedule="plateau", schedule_epochs=2, schedule_factor=0.5, epochs=6, warmup_steps=4)
     _, events = run(config, splits)
     rates = rows(events)["learning_rate"]
@@ -249,7 +215,7 @@ def test_early_stopping_counts_nan_as_worst_and_keeps_the_best_weights(splits, m
         yield StepDone()
         return dataclasses.replace(good, loss=next(losses), accuracy=0.9)
 
-    monkeypatch.setattr(train_loop, "_evaluating", scripted)
+    monkeypatch.setattr(train_loop, "evaluating", scripted)
     weights = {}
 
     def keep(state, event):

@@ -11,7 +11,7 @@ from core.batch_statistics import poisoning
 from core.checkpoints import load_weights
 from core.data import MNIST_FILES, load_sample, raw_folder
 from core.errors import ConfigError, RunError
-from core.events import Progress, RunStatus
+from core.events import RunStatus
 from core.mode_costs import two_by_two
 from core.mode_gap import mode_gap
 from core.mode_scores import one_switch
@@ -105,11 +105,11 @@ def test_experiments_beside_a_run_change_no_bit(trainer, runs):
         "gap": lambda: mode_gap(runs / busy, NONE),
     }
     for name, steps in jobs.items():
-        trainer.start_job(name, steps)
+        trainer.jobs.start(name, steps)
     wait_for_status(trainer, runs, busy, RunStatus.FINISHED)
     for name in jobs:
-        wait_for(lambda name=name: not trainer.job(name).status.is_active)
-        assert trainer.job(name).status == RunStatus.FINISHED, trainer.job(name).details
+        wait_for(lambda name=name: not trainer.jobs.get(name).status.is_active)
+        assert trainer.jobs.get(name).status == RunStatus.FINISHED, trainer.jobs.get(name).details
     assert same(weights_of(runs, quiet), weights_of(runs, busy))
 
 
@@ -279,50 +279,6 @@ def test_shutting_down_saves_and_refuses_more(runs):
         trainer.start(SAMPLE, NONE, runs)
 
 
-def test_jobs_report_progress_results_and_failures(trainer):
-    go = threading.Event()
-
-    def steps():
-        yield Progress(1, 2, "half")
-        go.wait(20)
-        yield "a result"
-
-    trainer.start_job("job", steps)
-    wait_for(lambda: trainer.job("job").progress.message == "half")
-    assert trainer.job("job").status == RunStatus.RUNNING
-    trainer.start_job("job", steps)  # joins the one that runs
-    go.set()
-    wait_for(lambda: trainer.job("job").status == RunStatus.FINISHED)
-    assert trainer.job("job").results == ("a result",)
-
-    def failing():
-        yield Progress(0, 0, "")
-        raise RunError("no room")
-
-    trainer.start_job("job", failing)
-    wait_for(lambda: trainer.job("job").status == RunStatus.FAILED)
-    assert trainer.job("job").reason == "no room"
-    trainer.forget_job("job")
-    assert trainer.job("job") is None
-
-
-def test_a_job_can_be_cancelled(trainer):
-    closed = threading.Event()
-
-    def endless():
-        try:
-            while True:
-                yield Progress(0, 0, "still")
-        finally:
-            closed.set()
-
-    trainer.start_job("endless", endless)
-    wait_for(lambda: trainer.job("endless").progress.message == "still")
-    trainer.cancel_job("endless")
-    wait_for(lambda: trainer.job("endless").status == RunStatus.STOPPED)
-    assert closed.wait(20)
-
-
 def test_there_is_one_trainer_a_process():
     found = []
     threads = [threading.Thread(target=lambda: found.append(get_trainer())) for _ in range(8)]
@@ -438,20 +394,3 @@ def test_what_cannot_be_taken_up_is_refused_in_words(trainer, runs):
     with pytest.raises(RunError, match="keeps no saved state"):
         other.take_up(run_id, NONE, runs)
     other.shutdown()
-
-
-def test_ended_jobs_are_forgotten_in_the_end_and_running_ones_are_not(trainer):
-    goes_on = threading.Event()
-
-    def waits():
-        yield Progress(0, 1, "waits")
-        goes_on.wait(30)
-
-    trainer.start_job("long", waits)
-    for number in range(60):
-        trainer.start_job(f"short-{number}", lambda: iter(()))
-        wait_for(lambda number=number: not trainer.job(f"short-{number}").status.is_active)
-    assert trainer.job("short-0") is None
-    assert trainer.job("short-59").status == RunStatus.FINISHED
-    assert trainer.job("long").status.is_active
-    goes_on.set()

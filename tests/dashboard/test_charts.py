@@ -9,7 +9,7 @@ from core.metrics import ReportHistory, StepHistory
 from core.run_files import metrics_csv
 from core.run_reader import RunSnapshot
 from core.run_store import RunInfo
-from dashboard import charts
+from dashboard import charts, score_charts
 from dashboard.charts import View, figure, run_charts, standalone_html
 from dashboard.live_chart import message
 from dashboard.run_panel import first_loss_words
@@ -123,11 +123,11 @@ def test_axes_and_figures():
 
 
 def test_confusion_and_digits():
-    matrix = charts.confusion_figure(SCORE.confusion)
+    matrix = score_charts.confusion_figure(SCORE.confusion)
     assert matrix.data[0].z[3][3] == 0
     assert matrix.data[0].z[3][4] == 1
     assert matrix.data[0].text[3][3] == 10
-    bars = charts.per_digit_figure(SCORE.confusion).data[0].y
+    bars = score_charts.per_digit_figure(SCORE.confusion).data[0].y
     assert bars[0] == pytest.approx(100 * 10 / 11)
     assert bars[9] == 100
 

@@ -16,7 +16,7 @@ from core.pins import load_pins
 from core.predictor import fingerprint, load_predictor
 from core.run_store import list_runs
 from core.trainer import Trainer
-from tests.conftest import SAMPLE, wait_for, wait_for_status
+from tests.conftest import SAMPLE, wait_for, wait_for_job, wait_for_status
 from tests.core.shapes import arc, as_canvas, drawing
 from tests.core.test_picture import PICTURES
 from tests.dashboard.conftest import button, texts
@@ -43,9 +43,9 @@ def opened(app, drawn=None):
     if drawn is not None:
         app.session_state["draw_content"] = as_canvas(drawn)
     app.run()
-    wait_for(lambda: (job := core.trainer.get_trainer().job("warm-up")) is not None and not job.status.is_active)
+    wait_for_job(core.trainer.get_trainer(), "warm-up")
     app.switch_page("views/draw.py").run()
-    wait_for(lambda: (job := core.trainer.get_trainer().job("digits-mnist_sample")) is None or not job.status.is_active)
+    wait_for_job(core.trainer.get_trainer(), "digits-mnist_sample", begun=False)
     app.run()
     assert not app.exception
     return app

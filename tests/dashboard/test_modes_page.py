@@ -17,7 +17,7 @@ from core.modes import some_digits
 from core.predictor import fingerprint, load_predictor
 from core.run_store import list_runs, read_info
 from core.trainer import Trainer
-from tests.conftest import SAMPLE, wait_for, wait_for_status
+from tests.conftest import SAMPLE, wait_for_job, wait_for_status
 from tests.dashboard.conftest import button, texts
 
 NAMES = ("switch", "size", "company", "inside", "warm_up", "poison", "shift", "dropout", "twins", "gap", "no_grad")
@@ -46,9 +46,9 @@ def page(app, trained, tmp_path):
         for name, value in link.items():
             app.query_params[name] = value
         app.run()
-        wait_for(lambda: (job := core.trainer.get_trainer().job("warm-up")) is not None and not job.status.is_active)
+        wait_for_job(core.trainer.get_trainer(), "warm-up")
         app.switch_page("views/modes.py").run()
-        wait_for(lambda: (job := core.trainer.get_trainer().job("digits-mnist_sample")) is None or not job.status.is_active)
+        wait_for_job(core.trainer.get_trainer(), "digits-mnist_sample", begun=False)
         app.run()
         return settled(app)
 
@@ -59,7 +59,7 @@ def settled(app):
     """The page once its experiment has ended."""
     assert not app.exception
     if (current := app.session_state.get("modes_job", None)) is not None:
-        wait_for(lambda: not core.trainer.get_trainer().job(current[1]).status.is_active, 120)
+        wait_for_job(core.trainer.get_trainer(), current[1], 120)
         app.run()
         assert not app.exception
     return app
@@ -137,7 +137,7 @@ def test_a_model_without_such_layers_is_told_what_fits_and_offered_one(page, tra
 
 def test_without_a_model_the_page_offers_to_train_one(app):
     app.run()
-    wait_for(lambda: (job := core.trainer.get_trainer().job("warm-up")) is not None and not job.status.is_active)
+    wait_for_job(core.trainer.get_trainer(), "warm-up")
     app.switch_page("views/modes.py").run()
     assert not app.exception
     assert "No model can answer yet" in texts(app)
@@ -156,7 +156,7 @@ def test_an_experiment_can_be_stopped_and_taken_up_again(page, trained):
     assert any(one.label == "Stop" for one in app.button)
     app.switch_page("views/train.py").run()  # nobody waits for it any more
     name = app.session_state["modes_job"][1]
-    wait_for(lambda: not core.trainer.get_trainer().job(name).status.is_active)
+    wait_for_job(core.trainer.get_trainer(), name)
 
 
 def change_weights(path, change):

@@ -7,7 +7,7 @@ import pytest
 import core.trainer
 from core.events import RunStatus
 from core.run_store import list_runs
-from tests.conftest import SAMPLE, wait_for, wait_for_status
+from tests.conftest import SAMPLE, wait_for, wait_for_job, wait_for_status
 from tests.dashboard.conftest import button, texts
 
 
@@ -128,7 +128,7 @@ def test_a_failed_run_shows_its_reason_and_details(app, tmp_path):
 def test_the_environment_page_ends_in_a_text_to_copy(app):
     app.run()
     app.switch_page("views/environment.py").run()
-    wait_for(lambda: (job := core.trainer.get_trainer().job("check")) is not None and not job.status.is_active)
+    wait_for_job(core.trainer.get_trainer(), "check")
     app.run()
     assert not app.exception
     assert any("Matrix product on cpu" in one.value for one in app.code)
@@ -203,7 +203,7 @@ def test_a_proof_is_one_button(app, tmp_path, kind):
     button(app, f"Prove that it {kind}s").click().run()
     assert not app.exception
     assert any(one.label == "Stop the proof" for one in app.button)
-    wait_for(lambda: not core.trainer.get_trainer().job(f"proof-{kind}-{run_id}").status.is_active)
+    wait_for_job(core.trainer.get_trainer(), f"proof-{kind}-{run_id}")
     app.run()
     assert "It holds: 60 steps trained" in texts(app).replace("\\", "")
 
@@ -241,7 +241,7 @@ def test_a_fork_changes_one_thing_and_names_its_parent(app, tmp_path):
 
 
 def session_is_warm():
-    return (job := core.trainer.get_trainer().job("warm-up")) is not None and not job.status.is_active
+    return (job := core.trainer.get_trainer().jobs.get("warm-up")) is not None and not job.status.is_active
 
 
 def test_an_old_message_about_a_widget_that_is_gone_chooses_nothing(app, tmp_path):

@@ -21,7 +21,7 @@ from dashboard.runs_charts import (
     varied_settings,
 )
 from dashboard.runs_table import frame_of
-from tests.conftest import SAMPLE, wait_for, wait_for_status
+from tests.conftest import SAMPLE, wait_for, wait_for_job, wait_for_status
 from tests.core.test_run_index import made
 from tests.dashboard.conftest import button, texts
 from tests.dashboard.test_pages import session_is_warm
@@ -130,7 +130,7 @@ def test_two_runs_are_compared(page, tmp_path):
     assert sorted(table.iloc[0]) == ["0.001", "0.003"]
     page.segmented_control(key="runs_view").set_value("Answers of two models").run()
     button(page, "Ask both about the test digits").click().run()
-    wait_for(lambda: not trainer.job(f"disagree-{ids[0]}-{ids[1]}").status.is_active or page.run() is None)
+    wait_for(lambda: not trainer.jobs.get(f"disagree-{ids[0]}-{ids[1]}").status.is_active or page.run() is None)
     page.run()
     assert not page.exception
     assert "Of 500 test digits" in texts(page)
@@ -156,7 +156,7 @@ def test_a_sweep_is_started_from_the_page(page, tmp_path):
     page.text_input(key="sweep_values_learning_rate").set_value("1e-3, 1e-2").run()
     button(page, "Start 2 runs").click().run()
     assert not page.exception
-    wait_for(lambda: not trainer.job("sweep").status.is_active)
+    wait_for_job(trainer, "sweep")
     page.run()
     assert not page.exception
     assert sorted(listed(page)) == ["learning_rate 0.001", "learning_rate 0.01"]
@@ -180,7 +180,7 @@ def test_a_zip_comes_in_through_the_page(page, tmp_path):
     for content, words in ((packed, f"Run {run_id} is here"), (b"no zip", "is no zip, or damaged")):
         uploader = page.file_uploader(key=next(one.key for one in page.file_uploader))
         uploader.set_value(("run.zip", content, "application/zip")).run()
-        wait_for(lambda: not core.trainer.get_trainer().job("import-run").status.is_active)
+        wait_for_job(core.trainer.get_trainer(), "import-run")
         page.run()
         assert words in texts(page).replace("\\", "")
     assert run_names(tmp_path / "runs") == [run_id]

@@ -1,0 +1,97 @@
+import threading
+
+import pytest
+
+from core.errors import RunError
+from core.events import Progress, RunStatus
+from core.jobs import Jobs
+from tests.conftest import wait_for
+
+
+@pytest.fixture
+def jobs():
+    made = Jobs()
+    yield made
+    made.shutdown()
+
+
+def test_jobs_report_progress_results_and_failures(jobs):
+    go = threading.Event()
+
+    def steps():
+        yield Progress(1, 2, "half")
+        go.wait(20)
+        yield "a result"
+
+    jobs.start("job", steps)
+    wait_for(lambda: jobs.get("job").progress.message == "half")
+    assert jobs.get("job").status == RunStatus.RUNNING
+    jobs.start("job", steps)  # joins the one that runs
+    go.set()
+    wait_for(lambda: jobs.get("job").status == RunStatus.FINISHED)
+    assert jobs.get("job").results == ("a result",)
+
+    def failing():
+        yield Progress(0, 0, "")
+        raise RunError("no room")
+
+    jobs.start("job", failing)
+    wait_for(lambda: jobs.get("job").status == RunStatus.FAILED)
+    assert jobs.get("job").reason == "no room"
+    jobs.forget("job")
+    assert jobs.get("job") is None
+
+
+def test_a_job_can_be_cancelled(jobs):
+    closed = threading.Event()
+
+    def endless():
+        try:
+            while True:
+                yield Progress(0, 0, "still")
+        finally:
+            closed.set()
+
+    jobs.start("endless", endless)
+    wait_for(lambda: jobs.get("endless").progress.message == "still")
+    jobs.cancel("endless")
+    wait_for(lambda: jobs.get("endless").status == RunStatus.STOPPED)
+    assert closed.wait(20)
+
+
+def test_ended_jobs_are_forgotten_in_the_end_and_running_ones_are_not(jobs):
+    goes_on = threading.Event()
+
+    def waits():
+        yield Progress(0, 1, "waits")
+        goes_on.wait(30)
+
+    jobs.start("long", waits)
+    for number in range(60):
+        jobs.start(f"short-{number}", lambda: iter(()))
+        wait_for(lambda number=number: not jobs.get(f"short-{number}").status.is_active)
+    assert jobs.get("short-0") is None
+    assert jobs.get("short-59").status == RunStatus.FINISHED
+    assert jobs.get("long").status.is_active
+    goes_on.set()
+
+
+def test_heavy_jobs_take_turns_and_one_that_waits_can_be_cancelled(jobs):
+    goes_on, began = threading.Event(), []
+
+    def computes(number):
+        began.append(number)
+        yield Progress(0, 1, "computes")
+        goes_on.wait(30)
+        yield number
+
+    for number in range(4):
+        jobs.start(f"heavy-{number}", lambda number=number: computes(number), heavy=True)
+        wait_for(lambda number=number: jobs.get(f"heavy-{number}").progress.message != "Starting")
+    assert sorted(began) == [0, 1]
+    assert "Waits until" in jobs.get("heavy-3").progress.message
+    jobs.cancel("heavy-2")
+    wait_for(lambda: jobs.get("heavy-2").status == RunStatus.STOPPED)
+    goes_on.set()
+    wait_for(lambda: jobs.get("heavy-3").status == RunStatus.FINISHED)
+    assert sorted(began) == [0, 1, 3]
