@@ -1,10 +1,9 @@
 """Weights on disk: plain values only, written beside and renamed, with a digest over everything that was saved."""
 
-import contextlib
 import hashlib
 import io
 import json
-import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,8 @@ from torch import Tensor
 
 from core.config import TrainConfig
 from core.errors import CheckpointError, ConfigError
+from core.files import replace_bytes
+from core.safe_load import load_plain
 
 FORMAT = "digit-lab-checkpoint"
 VERSION = 2
@@ -51,18 +52,12 @@ def write_checkpoint(path: Path, content: dict[str, Any], *, durable: bool = Tru
     Raises CheckpointError when the disk does not take it; an earlier file is then whole.
     """
     content = {**content, "digest": content_digest(content)}
-    part, packed = path.with_name(f"{path.name}.part"), io.BytesIO()
+    packed = io.BytesIO()
     torch.save(content, packed)  # in memory first: on a full disk torch's own writer names a place in its source, not the cause
     try:
-        with part.open("wb") as target:
-            target.write(packed.getbuffer())
-            if durable:
-                target.flush()
-                os.fsync(target.fileno())
-        os.replace(part, path)
+        path.parent.mkdir(exist_ok=True)
+        replace_bytes(path, packed.getbuffer(), durable=durable)
     except OSError as error:
-        with contextlib.suppress(OSError):
-            part.unlink(missing_ok=True)  # its room is needed for the words that say what happened
         raise CheckpointError(f"{path.name} could not be saved in {path.parent}: {error.strerror or error}. An earlier one is "
                               "whole.") from error  # fmt: skip
 
@@ -76,34 +71,40 @@ def load_weights(path: Path) -> dict[str, Any]:
     Raises:
         CheckpointError: missing, too large, damaged, altered, or not a checkpoint of ours; nothing in it is executed.
     """
-    return read_checkpoint(path, FORMAT, VERSION)
+    return read_checkpoint(path, FORMAT, VERSION, ("step", "validation_accuracy", "weights"))
 
 
-def read_checkpoint(path: Path, expected: str, version: int) -> dict[str, Any]:
+def read_checkpoint(path: Path, expected: str, version: int, needed: Sequence[str]) -> dict[str, Any]:
     """Read what `write_checkpoint` wrote, checked, on the CPU; "config" becomes a TrainConfig.
 
     Args:
         expected, version: what "format" and "version" must be.
+        needed: names that it must hold besides; "step" as a whole number.
 
     Raises:
         CheckpointError: missing, too large, damaged, altered, or another kind of file; nothing in it is executed.
     """
     try:
         size = path.stat().st_size
+        if size > MAX_BYTES:
+            raise CheckpointError(f"{path.name} has {size:,} bytes; the limit is {MAX_BYTES:,}.")
+        packed = path.read_bytes()
     except OSError as error:
         raise CheckpointError(f"{path.name} cannot be read: {error.strerror or error}.") from None
-    if size > MAX_BYTES:
-        raise CheckpointError(f"{path.name} has {size:,} bytes; the limit is {MAX_BYTES:,}.")
-    try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # torch raises at least five kinds for damaged files
-        raise CheckpointError(f"{path.name} is damaged or no PyTorch checkpoint ({type(error).__name__}).") from error
+    content = load_plain(packed, path.name, limit=MAX_BYTES)
     if not isinstance(content, dict) or content.get("format") != expected:
         raise CheckpointError(f"{path.name} is not a checkpoint of this dashboard.")
     if content.get("version") != version:
         raise CheckpointError(f"{path.name} has format version {content.get('version')!r}; this one reads {version}.")
-    if content.pop("digest", None) != content_digest(content):
+    try:
+        fits = content.pop("digest", None) == content_digest(content)
+    except (TypeError, ValueError) as error:
+        raise CheckpointError(f"{path.name} holds values that no checkpoint of this dashboard has ({error}).") from error
+    if not fits:
         raise CheckpointError(f"{path.name} was altered or damaged: its digest does not fit its content.")
+    missing = [name for name in ("config", *needed) if name not in content]
+    if missing or type(content["step"]) is not int or content["step"] < 0:
+        raise CheckpointError(f"{path.name} holds no usable {missing[0] if missing else 'step'}.")
     try:
         content["config"] = TrainConfig.from_dict(content["config"])
     except ConfigError as error:

@@ -242,7 +242,7 @@ class TrainConfig:
         """Inverse of `to_json`. Raises ConfigError with the place of a JSON mistake."""
         try:
             values = json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ConfigError({"config": f"this is not JSON: {error}"}) from None
         return cls.from_dict(values)
 

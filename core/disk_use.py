@@ -40,16 +40,17 @@ def check_disk(root: Path) -> None:
         allowed = float(limit) * 2**30
     except ValueError:
         raise RunError(f"DIGIT_LAB_MAX_GIB must be a number of GiB; got {limit!r:.40}.") from None
-    used = sum(entry.stat().st_size for entry in _all_files(root))
+    used = sum(_all_sizes(root))
     if used > allowed:
         raise RunError(f"The runs take {used / 2**30:,.2f} GiB; this server allows {limit} (DIGIT_LAB_MAX_GIB). Delete runs "
                        "on the Runs page, for good.")  # fmt: skip
 
 
-def _all_files(folder: Path | str) -> Iterator["os.DirEntry[str]"]:
+def _all_sizes(folder: Path | str) -> Iterator[int]:
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
-                yield from _all_files(entry.path)
+                yield from _all_sizes(entry.path)
             elif entry.is_file(follow_symlinks=False):
-                yield entry
+                with suppress(FileNotFoundError):  # renamed or thinned out meanwhile
+                    yield entry.stat().st_size

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from core.checkpoints import save_weights
+from core.disk_use import check_disk
 from core.events import RunStatus
 from core.run_store import RunWriter
 from core.weight_files import FoundWeights
@@ -15,8 +16,9 @@ def import_run(found: FoundWeights, name: str, runs_root: Path) -> str:
         name: what the file was called; it is kept as words only.
 
     Raises:
-        RunError, CheckpointError: the folder cannot be written.
+        RunError, CheckpointError: the folder cannot be written, or there is no room.
     """
+    check_disk(runs_root)
     writer = RunWriter.create(runs_root, found.config)
     try:
         save_weights(writer.folder / "best.pt", found.weights, found.config, found.step, None)

@@ -61,7 +61,7 @@ class Jobs:
             cancel = threading.Event()
             self._jobs.pop(name, None)  # the order is that of the starts
             self._jobs[name] = JobSnapshot(name, RunStatus.RUNNING, Progress(0, 0, "Starting")), cancel
-        work = self._waiting_turn(steps, cancel) if heavy else steps
+        work = self._waiting_turn(steps) if heavy else steps
         threading.Thread(target=self._do, args=(name, work, cancel), name=f"job-{name}", daemon=True).start()
 
     def get(self, name: str) -> JobSnapshot | None:
@@ -89,11 +89,9 @@ class Jobs:
             for _, cancel in self._jobs.values():
                 cancel.set()
 
-    def _waiting_turn(self, steps: Steps, cancel: threading.Event) -> Steps:
+    def _waiting_turn(self, steps: Steps) -> Steps:
         def waiting() -> Iterator[object]:
             while not self._heavy.acquire(timeout=0.1):
-                if cancel.is_set():
-                    return
                 yield Progress(0, 0, "Waits until other experiments are done")
             try:
                 yield from steps()

@@ -134,24 +134,26 @@ def _advice(config: TrainConfig, state: TrainState) -> str:
 
 def prove_apart(kind: ProofKind, config: TrainConfig, data_root: Path) -> Iterator[Progress | Proof]:
     """`prove` in a process of its own; ending the iteration ends the process. Raises RunError with its words."""
-    command = [sys.executable, "-m", "core", "prove", kind, "--json", "--data", str(data_root), "--config", config.to_json()]
+    data = str(data_root.absolute())
+    command = [sys.executable, "-m", "core", "prove", kind, "--json", "--data", data, "--config", config.to_json()]
     root = Path(__file__).resolve().parent.parent
-    process = subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    errors = tempfile.TemporaryFile()  # noqa: SIM115 - a pipe that nobody reads would hold the process when it is full
+    process = subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, stderr=errors, text=True)
     assert process.stdout is not None
-    assert process.stderr is not None
     try:
         yield Progress(0, 0, "Starting a process of its own")
         for line in process.stdout:
             values = json.loads(line)
             yield Proof(**values["proof"]) if "proof" in values else Progress(**values["progress"])
-        words = process.stderr.read().strip()
         if process.wait():
+            errors.seek(0)
+            words = errors.read().decode(errors="replace").strip()
             raise RunError(words.splitlines()[-1] if words else "The process ended without a word.")
     finally:
         process.kill()
         process.wait()
         process.stdout.close()
-        process.stderr.close()
+        errors.close()
 
 
 def words_of(proof: Proof) -> str:

@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic
 from types import TracebackType
@@ -20,9 +20,10 @@ from core.events import Event, StepDone, Tested, Validated
 from core.fork import Fork, forked
 from core.hardware import environment, is_out_of_memory, keep_freed_memory, memory_words, numerics, release_device_memory
 from core.lesson import Lesson, LessonBatches, load_drawings, save_drawings
-from core.run_store import RunWriter, state_path
-from core.saved_state import SavedState, newest_state, restored, save_state, thin_out
-from core.snapshots import snapshot_path, snapshot_steps
+from core.run_reader import RunReader
+from core.run_store import RunWriter, saved_states, state_path
+from core.saved_state import forget_after, newest_state, restored, save_state, thin_out
+from core.snapshots import forget_snapshots_after, snapshot_path, snapshot_steps
 from core.train_loop import TrainState, copy_weights, new_state, restart_clock, take_pending, train
 
 
@@ -70,8 +71,8 @@ class RecordedRun:
         with numerics(state.threads, deterministic=self._config.deterministic):
             self._batches = make_batches(self._config, splits.train, state.device)
             self._add_lesson(state)
-            if isinstance(self._origin, Fork):
-                self.save_state()  # so that the run can go on without its parent, even before its first checkpoint
+            if state.step != self._saved_step:
+                self.save_state()  # so that the run can go on, without its parent too, whenever its process is killed
             for event in train(state, self._batches, splits.validation, splits.test):
                 if not isinstance(event, StepDone):
                     self._record(event)
@@ -106,11 +107,32 @@ class RecordedRun:
         return new_state(self._config, shared=self._shared)
 
     def _take_up(self) -> TrainState:
-        """The newest state that the recorded metrics reach up to; what was recorded after it is taken back."""
-        saved: SavedState = newest_state(self._writer.folder, self._writer.recorded_steps())
-        state = restored(saved)
-        self._writer.take_back(state.step, state.validated_step)
-        self._saved_step = state.step
+        """The newest state that the recorded metrics reach up to, or the first one; what came after it is taken back."""
+        folder = self._writer.folder
+        if saved_states(folder):
+            state = restored(newest_state(folder, self._writer.recorded_steps()))
+            self._saved_step = state.step
+        else:
+            state = self._begun()
+        scored = bool(state.best_weights)
+        self._writer.take_back(state.step, state.validated_step, state.seconds, state.best_score[0] if scored else None)
+        forget_after(folder, state.step)
+        forget_snapshots_after(folder, state.step)
+        (folder / "last.pt").unlink(missing_ok=True)
+        if scored:
+            save_weights(folder / "best.pt", state.best_weights, self._config, state.best_step, state.best_score[0])
+        else:
+            (folder / "best.pt").unlink(missing_ok=True)
+        return state
+
+    def _begun(self) -> TrainState:
+        """The state of step 0, with what auto settings became when the run was begun: the bits hang on it."""
+        started = RunReader(self._writer.folder).read().started
+        if started is None:
+            return new_state(self._config, shared=self._shared)
+        exact = {"device": started.device, "precision": started.precision, "threads": started.threads}
+        state = new_state(replace(self._config, **exact))
+        state.config = self._config
         return state
 
     def _add_lesson(self, state: TrainState) -> None:
@@ -128,7 +150,6 @@ class RecordedRun:
 
     def _keep_snapshot(self, state: TrainState) -> None:
         path = snapshot_path(self._writer.folder, state.step)
-        path.parent.mkdir(exist_ok=True)
         save_weights(path, copy_weights(state.model), self._config, state.step, None, durable=False)
         self._kept_step = state.step
 

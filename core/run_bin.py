@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 from core.errors import RunError
-from core.run_store import is_held, run_folder, run_names
+from core.run_store import held, run_folder, run_names
 
 FOLDER = ".deleted"
 
@@ -15,9 +15,12 @@ def delete_run(root: Path, run_id: str) -> None:
     folder = run_folder(root, run_id)
     if not folder.is_dir():
         raise RunError(f"There is no run {run_id}. It may have been deleted already.")
-    if is_held(folder):
-        raise RunError(f"Run {run_id} is being trained or waits in the queue. Stop it first.")
-    _move(folder, run_folder(root / FOLDER, run_id))
+    target = run_folder(root / FOLDER, run_id)
+    with held(folder):
+        if os.name != "nt":
+            _move(folder, target)
+    if os.name == "nt":  # there a folder with an open file in it cannot be moved
+        _move(folder, target)
 
 
 def restore_run(root: Path, run_id: str) -> None:
@@ -62,6 +65,8 @@ def empty_bin(root: Path) -> None:
 def _move(source: Path, target: Path) -> None:
     try:
         target.parent.mkdir(exist_ok=True)
+        if target.parent.name == FOLDER and target.exists():  # deleted once before; a copy had come in as a zip since
+            shutil.rmtree(target)
         os.rename(source, target)
     except OSError as error:
         raise RunError(f"Run {source.name} cannot be moved: {error.strerror or error}.") from error

@@ -30,7 +30,7 @@ def metrics_frame(snapshot: RunSnapshot) -> "pd.DataFrame":
         table.loc[one.step, ["validation_loss", "validation_accuracy"]] = one.evaluation.loss, one.evaluation.accuracy
     if snapshot.tested:
         score = snapshot.tested.evaluation
-        table.loc[snapshot.step, ["test_loss", "test_accuracy"]] = score.loss, score.accuracy
+        table.loc[snapshot.tested.step, ["test_loss", "test_accuracy"]] = score.loss, score.accuracy
     return table
 
 

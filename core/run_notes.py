@@ -7,6 +7,7 @@ from typing import Any
 
 from core.errors import RunError
 from core.files import replace_text
+from core.records import json_object, record
 
 FILE = "notes.json"
 MAX_NAME, MAX_TAG, MAX_TAGS, MAX_NOTE = 80, 30, 12, 2000
@@ -25,8 +26,7 @@ class RunNotes:
 def read_notes(folder: Path) -> RunNotes:
     """The notes of a run; empty ones when there are none. Raises RunError when the file is damaged."""
     try:
-        values = json.loads((folder / FILE).read_text(encoding="utf-8"))
-        return _checked(RunNotes(**{**values, "tags": tuple(values["tags"])}))
+        return _checked(RunNotes(**json_object((folder / FILE).read_bytes())))
     except FileNotFoundError:
         return RunNotes()
     except (OSError, ValueError, KeyError, TypeError, RunError) as error:
@@ -59,9 +59,10 @@ def tags_of(text: str) -> tuple[str, ...]:
 
 
 def _checked(notes: RunNotes) -> RunNotes:
-    texts = (notes.name, notes.note, *notes.tags)
-    if not all(isinstance(text, str) for text in texts) or not isinstance(notes.archived, bool):
-        raise RunError("name, tags and note are text")
+    try:
+        notes = record(RunNotes, asdict(notes))
+    except (TypeError, ValueError) as error:
+        raise RunError(f"Name, tags and note are text that can be shown; {error}.") from None
     problem = ""
     if len(notes.name) > MAX_NAME or not notes.name.isprintable():
         problem = f"A name has at most {MAX_NAME} characters on one line; got {len(notes.name)}."

@@ -1,8 +1,8 @@
 """A run read back from its folder, by tailing: what a page draws of it, whoever trains it."""
 
 import base64
-import json
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from core.config import TrainConfig
+from core.config import PRECISIONS, TrainConfig
 from core.errors import ConfigError, RunError
 from core.events import (
     REPORT_DTYPE,
@@ -25,7 +25,10 @@ from core.events import (
     Validated,
 )
 from core.metrics import ReportHistory, StepHistory
+from core.records import json_object, record
 from core.run_store import RunInfo, read_info
+
+_DEVICE = re.compile(r"cpu|mps|cuda(:\d{1,3})?")
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,7 +175,7 @@ class RunReader:
         self._offsets["events.jsonl"] += whole
         for line in content[:whole].splitlines():
             try:
-                yield _event_of(json.loads(line))
+                yield _event_of(json_object(line))
             except (ValueError, KeyError, TypeError):
                 self._damage["events.jsonl"] = "events.jsonl holds lines that cannot be read; they are left out."
 
@@ -191,18 +194,21 @@ def read_config(folder: Path) -> TrainConfig:
 def _event_of(values: dict[str, Any]) -> Event:
     kind = values.pop("kind")
     if kind == "started":
-        return RunStarted(**{**values, "notes": tuple(values["notes"])})
+        started = record(RunStarted, values)
+        # The run's script is written with these.
+        if not _DEVICE.fullmatch(started.device) or started.precision not in PRECISIONS[1:] or started.threads < 1:
+            raise ValueError("a device, precision or number of threads that does not exist")
+        return started
     if kind == "stopped_early":
-        return StoppedEarly(**values)
+        return record(StoppedEarly, values)
     values["evaluation"] = _evaluation_of(values["evaluation"])
-    return Validated(**values) if kind == "validated" else Tested(**values)
+    return record(Validated, values) if kind == "validated" else record(Tested, values)
 
 
 def _evaluation_of(values: dict[str, Any]) -> Evaluation:
-    mistakes = tuple(Mistake(**{**one, "image": base64.b64decode(one["image"])}) for one in values["mistakes"])
-    confusion = tuple(tuple(int(count) for count in row) for row in values["confusion"])
-    numbers = {name: float(values[name]) for name in ("loss", "accuracy", "seconds")}
-    whole = len(confusion) == 10 and all(len(row) == 10 for row in confusion)
-    if not whole or any(len(one.image) != 784 or one.label not in range(10) for one in mistakes):
+    mistakes = tuple(record(Mistake, {**one, "image": base64.b64decode(one["image"])}) for one in values["mistakes"])
+    found = record(Evaluation, {**values, "mistakes": mistakes})
+    whole = len(found.confusion) == 10 and all(len(row) == 10 for row in found.confusion)
+    if not whole or any(len(one.image) != 784 or {one.label, one.predicted} - set(range(10)) for one in mistakes):
         raise ValueError("an evaluation of something else than ten digits")
-    return Evaluation(**{**values, **numbers, "mistakes": mistakes, "confusion": confusion})
+    return found

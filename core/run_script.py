@@ -4,6 +4,7 @@ Only what the run's settings use is in it: no branches, no options. Every random
 so on the same machine with the same versions each loss has the same bits.
 """
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -80,7 +81,7 @@ run to the last bit; on another one they differ in the last digits, which traini
         yield f"from torchvision import {', '.join(names)}"
     yield f"\nSEED = {config.seed}\nEPOCHS = {config.epochs}\nBATCH_SIZE = {config.batch_size}"
     yield f"LEARNING_RATE = {config.learning_rate!r}\nMEAN, STD = {MEAN}, {STD}  # of MNIST's training pixels / 255"
-    yield f'device = torch.device("{run.started.device}")'
+    yield f"device = torch.device({json.dumps(run.started.device)})"
     yield f"torch.set_num_threads({run.started.threads})  # the last bits of a loss hang on this number"
     if config.deterministic:
         yield "torch.use_deterministic_algorithms(True)"

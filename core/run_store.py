@@ -15,14 +15,16 @@ runs/<id>/config.json        settings (TrainConfig.to_json)
 
 import base64
 import json
+import math
 import os
 import re
 import secrets
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Self, get_type_hints
+from typing import Any, Self
 
 import numpy as np
 from filelock import FileLock, Timeout
@@ -40,11 +42,18 @@ from core.events import (
     Tested,
     Validated,
 )
-from core.files import replace_text
+from core.files import remove_parts, replace_text
+from core.records import json_object, record
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _STATE = re.compile(r"step-(\d{8})(-kept)?\.pt")
 _STATUS_SECONDS = 1.0
+_LOCK_SECONDS = 1.0  # somebody may just be looking whether it is held
 
 
 def runs_root() -> Path:
@@ -100,13 +109,6 @@ class RunInfo:
     imported: str = ""
 
 
-# What each value in status.json must be; JSON may hold a whole number for a float.
-_INFO_KINDS: dict[str, Any] = {
-    name: {float: int | float, float | None: int | float | None}.get(kind, kind)
-    for name, kind in get_type_hints(RunInfo).items()
-}
-
-
 class RunWriter:
     """The one writer of a run's folder. Holds its lock until `close`. Made by `create` or `reopen`."""
 
@@ -140,12 +142,13 @@ class RunWriter:
         """Take up the folder of a run that has ended. Raises RunError: it is trained elsewhere, or cannot be written."""
         lock = FileLock(folder / "lock", thread_local=False)
         try:
-            lock.acquire(timeout=0)
+            lock.acquire(timeout=_LOCK_SECONDS)
         except Timeout:
             raise RunError(f"Run {folder.name} is being trained already, by this server or another process.") from None
         except OSError as error:
             raise RunError(f"Run {folder.name} cannot be written: {error.strerror or error}.") from error
         try:
+            remove_parts(folder)
             info = _read_status(folder)
             return cls(folder, replace(info, updated_at=time.time()), lock)
         except OSError as error:
@@ -159,24 +162,29 @@ class RunWriter:
         """Up to which step the metrics of this run reach, whole rows only."""
         return self.info.first_step + (self.folder / "steps.bin").stat().st_size // STEP_DTYPE.itemsize
 
-    def take_back(self, step: int, validated_step: int) -> None:
+    def take_back(self, step: int, validated_step: int, seconds: float, best_accuracy: float | None) -> None:
         """Drop what was recorded after `step`, and scores after `validated_step`: a run goes on from there.
 
         A crash in between leaves a folder from which this can be done again. Raises RunError.
+
+        Args:
+            seconds: training time up to `step`. best_accuracy: the best validation until then.
         """
         try:
             os.truncate(self.folder / "steps.bin", (step - self.info.first_step) * STEP_DTYPE.itemsize)
             images = int(np.fromfile(self.folder / "steps.bin", STEP_DTYPE)["images"].sum())
             reports = np.fromfile(self.folder / "reports.bin", REPORT_DTYPE)
             os.truncate(self.folder / "reports.bin", int((reports["step"] <= step).sum()) * REPORT_DTYPE.itemsize)
-            lines = (self.folder / "events.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
+            lines = (self.folder / "events.jsonl").read_bytes().splitlines(keepends=True)
             self._streams.pop("events.jsonl").close()
-            replace_text(self.folder / "events.jsonl", "".join(line for line in lines if _is_kept(line, validated_step)))
+            kept = b"".join(line for line in lines if _is_kept(line, validated_step))
+            replace_text(self.folder / "events.jsonl", kept.decode())
             self._streams["events.jsonl"] = open(self.folder / "events.jsonl", "ab", buffering=0)  # noqa: SIM115
         except OSError as error:
             raise RunError(f"Run {self.run_id} cannot go on: {error.strerror or error}.") from error
         # Viewers read the folder anew when this number changes.
-        self.update(resumes=self.info.resumes + 1, step=step, images=images, test_accuracy=None)
+        self.update(resumes=self.info.resumes + 1, step=step, images=images, train_seconds=seconds,
+                    best_accuracy=best_accuracy, test_accuracy=None)  # fmt: skip
         self._write_info()
 
     def set_status(self, status: RunStatus, reason: str = "", details: str = "", failure: str = "") -> None:
@@ -190,7 +198,10 @@ class RunWriter:
 
     def write_environment(self, environment: dict[str, Any]) -> None:
         """Record the machine and the versions."""
-        replace_text(self.folder / "environment.json", json.dumps(environment, indent=2) + "\n")
+        try:
+            replace_text(self.folder / "environment.json", json.dumps(environment, indent=2) + "\n")
+        except OSError as error:
+            raise RunError(f"environment.json of run {self.run_id} cannot be written: {error.strerror or error}.") from error
 
     def append(self, event: Event) -> None:
         """Add what a training loop reported. Each call ends in the system's hands: a kill -9 loses nothing of it."""
@@ -247,10 +258,10 @@ def _new_folder(root: Path, created: float) -> Path:
             return folder
 
 
-def _is_kept(line: str, validated_step: int) -> bool:
-    """Whether an event still holds for a run that goes on after a validation at `validated_step`."""
+def _is_kept(line: bytes, validated_step: int) -> bool:
+    """Whether an event still holds for a run that goes on after a validation at `validated_step`; damaged lines do not."""
     try:
-        event = json.loads(line)
+        event = json_object(line)
         return event["kind"] == "started" or (event["kind"] == "validated" and event["step"] <= validated_step)
     except (ValueError, KeyError, TypeError):
         return False
@@ -276,13 +287,19 @@ def read_info(folder: Path) -> RunInfo:
                    reason="Its process ended without a word: it was killed, or the machine went down.")  # fmt: skip
 
 
+def can_go_on(folder: Path, info: RunInfo) -> bool:
+    """True for a run that was not trained to its end and can be: it keeps a state, or waited and never began."""
+    if info.status.is_active or info.status == RunStatus.FINISHED:
+        return False
+    return bool(saved_states(folder)) or not (info.parent or info.imported or info.step or (folder / "best.pt").exists())
+
+
 def _read_status(folder: Path) -> RunInfo:
     try:
-        values = json.loads((folder / "status.json").read_text(encoding="utf-8"))
-        info = RunInfo(**{**values, "run_id": folder.name, "status": RunStatus(values["status"])})
-        for name, kind in _INFO_KINDS.items():
-            if not isinstance(getattr(info, name), kind):
-                raise TypeError(f"{name} is {getattr(info, name)!r:.40}")
+        values = json_object((folder / "status.json").read_bytes())
+        info = record(RunInfo, {**values, "run_id": folder.name})
+        if not all(math.isfinite(value) for value in asdict(info).values() if isinstance(value, float)):
+            raise ValueError("a number in it is not finite")
         return info
     except FileNotFoundError:
         raise RunError(f"There is no run {folder.name}. It may have been deleted.") from None
@@ -291,23 +308,20 @@ def _read_status(folder: Path) -> RunInfo:
 
 
 def is_held(folder: Path) -> bool:
-    """True while some process trains this run."""
-    lock = FileLock(folder / "lock", thread_local=False)
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        return True
-    except OSError:
-        return _is_held_read_only(folder)
-    lock.release()
-    return False
+    """True while some process trains this run.
 
-
-def _is_held_read_only(folder: Path) -> bool:
-    """`is_held` where this process may not write: the same lock, tried on a file that is open for reading."""
-    try:
-        import fcntl
-    except ImportError:  # Windows
+    On POSIX looking takes a shared lock, so that any number of people may look at a time, and a folder that cannot be
+    written can be looked at, too.
+    """
+    if fcntl is None:  # Windows
+        lock = FileLock(folder / "lock", thread_local=False)
+        try:
+            lock.acquire(timeout=0.05)
+        except Timeout:
+            return True
+        except OSError:
+            return False
+        lock.release()
         return False
     try:
         with open(folder / "lock", "rb") as stream:
@@ -317,6 +331,22 @@ def _is_held_read_only(folder: Path) -> bool:
     except OSError:
         return False
     return False
+
+
+@contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """Hold a run's lock, so that nobody begins to train it meanwhile. Raises RunError: somebody trains it."""
+    lock = FileLock(folder / "lock", thread_local=False)
+    try:
+        lock.acquire(timeout=_LOCK_SECONDS)
+    except Timeout:
+        raise RunError(f"Run {folder.name} is being trained or waits in the queue. Stop it first.") from None
+    except OSError as error:
+        raise RunError(f"Run {folder.name} cannot be changed: {error.strerror or error}.") from error
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def run_names(root: Path) -> list[str]:

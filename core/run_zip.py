@@ -10,15 +10,21 @@ import os
 import re
 import secrets
 import shutil
+import time
 import zipfile
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from core.checkpoints import load_weights
+from core.disk_use import check_disk
 from core.errors import CoreError, RunError
+from core.events import RunStatus
+from core.files import replace_text
+from core.lesson import load_drawings
+from core.predictor import load_predictor
 from core.run_notes import read_notes
 from core.run_reader import RunReader
-from core.run_store import run_folder, saved_states
+from core.run_store import read_info, run_folder, saved_states
 from core.saved_state import load_state
 
 MANIFEST, FORMAT, VERSION = "digit-lab-run.json", "digit-lab-run", 1
@@ -28,6 +34,7 @@ _KNOWN = re.compile(
     r"drawings\.npz|(snapshots)/(step-\d{8}\.pt)|(states)/(step-\d{8}(?:-kept)?\.pt))"
 )
 _NEEDED = ("config.json", "status.json")
+_PART, _PART_SECONDS = ".part-", 3600
 
 
 @dataclass(frozen=True)
@@ -63,23 +70,29 @@ def _files_of(folder: Path) -> list[str]:
     return sorted(name for name in found if _KNOWN.fullmatch(name))
 
 
-def unpack_run(content: bytes, runs_root: Path) -> Unpacked:
+def unpack_run(content: bytes, runs_root: Path, name: str = "a zip") -> Unpacked:
     """Take a zip of `pack_run` in as a run, under its own id where that is free.
 
+    Args:
+        name: what the file was called; it is kept as words only.
+
     Raises:
-        RunError: says what is wrong with the file; nothing is kept then.
+        RunError: says what is wrong with the file, or that there is no room; nothing is kept then.
     """
+    check_disk(runs_root)
     run_id, files = _read(content)
+    _remove_old_parts(runs_root)
     target = _free_folder(runs_root, run_id)
     # A name that no run can have: nobody sees the folder before it is whole.
-    part = runs_root / f".part-{secrets.token_hex(4)}"
+    part = runs_root / f"{_PART}{secrets.token_hex(4)}"
     try:
         part.mkdir(parents=True)
-        for name, data in files.items():
-            path = part.joinpath(*_parts(name))
+        for entry, data in files.items():
+            path = part.joinpath(*_parts(entry))
             path.parent.mkdir(exist_ok=True)
             path.write_bytes(data)
         _check(part)
+        _sign(part, target.name, name)
         os.rename(part, target)
     except OSError as error:
         raise RunError(f"The run cannot be kept in {runs_root}: {error.strerror or error}.") from error
@@ -87,6 +100,22 @@ def unpack_run(content: bytes, runs_root: Path) -> Unpacked:
         shutil.rmtree(part, ignore_errors=True)
     notes = () if target.name == run_id else (f"There is a run {run_id} already, so this one is called {target.name}.",)
     return Unpacked(target.name, notes)
+
+
+def _remove_old_parts(root: Path) -> None:
+    """Delete what a killed server had not taken in yet."""
+    with suppress(OSError):
+        for path in root.glob(f"{_PART}*"):
+            if time.time() - path.stat().st_mtime > _PART_SECONDS:
+                shutil.rmtree(path, ignore_errors=True)
+
+
+def _sign(folder: Path, run_id: str, name: str) -> None:
+    """Note where the run came from. A copy of one that was being trained is a stopped one: nobody trains the copy."""
+    info = replace(read_info(folder), run_id=run_id, imported=name[:120] or "a zip")
+    if info.status == RunStatus.INTERRUPTED:
+        info = replace(info, status=RunStatus.STOPPED, reason="The copy was made while the run was being trained.")
+    replace_text(folder / "status.json", json.dumps(asdict(info), indent=2) + "\n")
 
 
 def _parts(name: str) -> tuple[str, ...]:
@@ -151,11 +180,13 @@ def _check(folder: Path) -> None:
     try:
         snapshot = RunReader(folder).read()
         read_notes(folder)
+        load_drawings(folder)
         for path in (folder / "best.pt", folder / "last.pt", *(folder / "snapshots").glob("*.pt")):
             if path.exists():
-                load_weights(path)
-        for path in saved_states(folder).values():
-            load_state(path)
+                load_predictor(path)
+        for step, path in saved_states(folder).items():
+            if load_state(path).step != step:
+                raise RunError(f"{path.name} holds the state of another step.")
     except CoreError as error:
         raise RunError(f"The zip holds a run that cannot be read: {str(error).replace(folder.name, 'in it')}") from error
     if snapshot.damage:

@@ -4,6 +4,7 @@ No generator is saved: every random number follows from the seed and the place i
 enough.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ FORMAT, VERSION = "digit-lab-training-state", 1
 # What of a TrainState is a plain value.
 _PLAIN = ("step", "epoch", "batch", "seconds", "skipped_updates", "lowest_loss", "validated_step", "stale_validations",
           "best_step")  # fmt: skip
+_NEEDED = (*_PLAIN, "device", "precision", "threads", "model", "optimizer", "schedule", "plateau", "scaler", "best_score",
+           "best_weights")  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +66,6 @@ def save_state(path: Path, state: TrainState, *, durable: bool = True) -> None:
         "best_weights": state.best_weights,
         **{name: getattr(state, name) for name in _PLAIN},
     }
-    path.parent.mkdir(exist_ok=True)
     write_checkpoint(path, content, durable=durable)
 
 
@@ -77,7 +79,7 @@ def _on_cpu(value: Any) -> Any:
 
 def load_state(path: Path) -> SavedState:
     """Read a training state, checked. Raises CheckpointError."""
-    content = read_checkpoint(path, FORMAT, VERSION)
+    content = read_checkpoint(path, FORMAT, VERSION, _NEEDED)
     return SavedState(content["config"], content)
 
 
@@ -116,9 +118,13 @@ def newest_state(run: Path, up_to: int | None = None) -> SavedState:
     problems = []
     for step, path in reversed(saved_states(run).items()):
         if up_to is not None and step > up_to:
+            problems.append(f"{path.name} is of a step whose metrics are missing: they reach to step {up_to:,}. Fork it.")
             continue
         try:
-            return load_state(path)
+            found = load_state(path)
+            if found.step == step:
+                return found
+            problems.append(f"{path.name} holds the state of step {found.step:,}.")
         except CheckpointError as error:
             problems.append(str(error))
     raise CheckpointError(f"Run {run.name} keeps no state to go on from. {' '.join(problems)}".strip())
@@ -128,7 +134,19 @@ def thin_out(run: Path, keep: int) -> None:
     """Delete all but the `keep` newest states; those a person asked for stay."""
     automatic = [path for path in saved_states(run).values() if not path.stem.endswith("-kept")]
     for path in automatic[: max(0, len(automatic) - keep)]:
-        path.unlink(missing_ok=True)
+        with suppress(OSError):  # it is in the way of nobody
+            path.unlink()
+
+
+def forget_after(run: Path, step: int) -> None:
+    """Delete the states after a step that a run goes on from; those a person asked for stay.
+
+    They are damaged, or of steps that are trained again, and would count as the newest.
+    """
+    for later, path in saved_states(run).items():
+        if later > step and not path.stem.endswith("-kept"):
+            with suppress(OSError):
+                path.unlink()
 
 
 def flat(value: Any, name: str = "") -> dict[str, Any]:

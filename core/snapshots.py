@@ -1,6 +1,7 @@
 """Weights kept along a run, for looking back: at steps 0, 1, 2, 4, 8, ... and at ends of epochs."""
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,6 +38,14 @@ def kept_snapshots(run: Path) -> dict[int, Path]:
     except OSError:
         return {}
     return dict(sorted(found.items()))
+
+
+def forget_snapshots_after(run: Path, step: int) -> None:
+    """Delete the snapshots after a step that a run goes on from: they are made again."""
+    for later, path in kept_snapshots(run).items():
+        if later > step:
+            with suppress(OSError):
+                path.unlink()
 
 
 @dataclass(frozen=True, eq=False)

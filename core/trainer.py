@@ -23,7 +23,7 @@ from core.events import RunStarted, RunStatus
 from core.jobs import Jobs
 from core.presets import preset_of
 from core.run_reader import RunReader, RunSnapshot, read_config
-from core.run_store import RunInfo, RunWriter, read_info, run_folder, saved_states
+from core.run_store import RunInfo, RunWriter, can_go_on, read_info, run_folder
 
 if TYPE_CHECKING:
     from core.fork import Fork
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from core.recorded_run import LiveWeights, RecordedRun
 
 MAX_QUEUE = 20
+SHUT_DOWN = "ShutDown"  # RunInfo.failure of a run that would have gone on
 _SHUTDOWN_SECONDS = 8.0
 _MAX_READERS = 16  # a page overlays twelve runs
 # A busy machine may bring a browser's second message about one click after four.
@@ -103,6 +104,7 @@ class Trainer:
             ConfigError: unusable settings. RunError: the queue is full, or the folder cannot be written.
         """
         config.validate()
+        check_disk(runs_root)
         with self._wake:
             wanted = token, config, _origin_key(origin)
             for run_id, run in self._runs.items():
@@ -110,7 +112,6 @@ class Trainer:
                 if token is not None and known == wanted and monotonic() < run.double_click_until:
                     return run_id
             self._check_room()
-            check_disk(runs_root)
             writer = RunWriter.create(runs_root, config, preset_of(config))
             if origin is not None:
                 first = origin.first_step
@@ -120,13 +121,15 @@ class Trainer:
             return writer.run_id
 
     def take_up(self, run_id: str, data_root: Path, runs_root: Path) -> None:
-        """Put a run that has ended before its last step in line again: it goes on from its newest whole state, bit for bit.
+        """Put a run that has ended before its last step in line again: it goes on from its newest whole state, bit for bit,
+        or begins when it had waited only.
 
         Raises:
-            RunError: there is no such run or no saved state, it has reached its end, it is being trained already, the queue
-                is full, or the folder cannot be written.
+            RunError: there is no such run, no saved state, it has reached its end, it is being trained already,
+                the queue is full, or the folder cannot be written.
         """
         folder = run_folder(runs_root, run_id)
+        check_disk(runs_root)
         with self._wake:
             if run_id in self._runs:
                 return  # a double click
@@ -136,9 +139,8 @@ class Trainer:
                 raise RunError(f"Run {run_id} has reached its end; there is nothing left to resume.")
             if info.status.is_active:
                 raise RunError(f"Run {run_id} is being trained already, by this server or another process.")
-            check_disk(runs_root)
-            if not saved_states(folder):
-                raise RunError(f"Run {run_id} keeps no saved state to go on from: it ended before the first one.")
+            if not can_go_on(folder, info):
+                raise RunError(f"Run {run_id} keeps no saved state to go on from.")
             config = read_config(folder)
             self._unwritten.pop(run_id, None)
             self._readers.pop(folder.absolute(), None)
@@ -159,9 +161,12 @@ class Trainer:
         self._wake.notify_all()
 
     def save_now(self, run_id: str) -> None:
-        """Save the whole state of a run that trains here after its current step, and keep it. Nothing for others."""
+        """Save the whole state of a run that trains or is paused here after its current step, and keep it. Nothing for
+        others."""
         if run := self._active(run_id):
             run.save_wanted.set()
+            with self._wake:
+                self._wake.notify_all()
 
     def pause(self, run_id: str) -> None:
         """Stand still after the current step. Does nothing for a run that is not active here."""
@@ -262,7 +267,7 @@ class Trainer:
     def _train(self, run: _Run) -> None:
         """One run from its turn to its end; every failure ends in its status."""
         try:
-            ending = _Ending(RunStatus.STOPPED) if run.stop.is_set() else self._follow(run)
+            ending = self._stopped() if run.stop.is_set() else self._follow(run)
         except Exception as error:  # even telling the failure failed: a broken GPU answers no question
             ending = _Ending(RunStatus.FAILED, f"{type(error).__name__}: {error}", traceback.format_exc(), type(error).__name__)
         self._end(run, ending)
@@ -292,13 +297,11 @@ class Trainer:
                     if run.weights_wanted.is_set() or run.pause.is_set():
                         run.weights_wanted.clear()
                         run.weights = recorded.weights()
-                    if run.save_wanted.is_set():
-                        run.save_wanted.clear()
-                        recorded.save_state(kept=True)
+                    self._save_if_wanted(run, recorded)
                     if run.pause.is_set() and not run.stop.is_set():
                         self._stand_still(run, recorded)
                     if run.stop.is_set():
-                        return _Ending(RunStatus.STOPPED)
+                        return self._stopped()
             return _Ending(RunStatus.FINISHED)
         except Exception as error:
             words = recorded.failure_words(error) if recorded else f"The run could not begin: {type(error).__name__}: {error}"
@@ -308,11 +311,23 @@ class Trainer:
             gc.collect()
             return _Ending(RunStatus.FAILED, words, details, type(error).__name__)
 
+    def _stopped(self) -> _Ending:
+        if self._closing:
+            return _Ending(RunStatus.STOPPED, "Its server or terminal was shut down.", failure=SHUT_DOWN)
+        return _Ending(RunStatus.STOPPED)
+
+    def _save_if_wanted(self, run: _Run, recorded: "RecordedRun") -> None:
+        if run.save_wanted.is_set():
+            run.save_wanted.clear()
+            recorded.save_state(kept=True)
+
     def _stand_still(self, run: _Run, recorded: "RecordedRun") -> None:
         recorded.flush()
         self._set(run, RunStatus.PAUSED)
-        with self._wake:
-            self._wake.wait_for(lambda: run.stop.is_set() or not run.pause.is_set())
+        while run.pause.is_set() and not run.stop.is_set():
+            with self._wake:
+                self._wake.wait_for(lambda: run.stop.is_set() or not run.pause.is_set() or run.save_wanted.is_set())
+            self._save_if_wanted(run, recorded)
         if not run.stop.is_set():
             self._set(run, RunStatus.RUNNING)
         recorded.continue_clock()

@@ -9,8 +9,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 ROWS = [
-    {"errors", "files"},
-    {"config", "events", "hardware", "randomness", "run_notes", "disk_use"},
+    {"errors", "files", "records"},
+    {"config", "events", "hardware", "randomness", "run_notes", "disk_use", "safe_load"},
     {"presets", "data", "models", "metrics", "schedule", "drawing", "segments", "jobs"},
     {"batches", "download", "picture", "pins", "measures"},
     {"evaluation"},

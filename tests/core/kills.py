@@ -104,7 +104,7 @@ def kill_often(runs: Path, count: int, seed: int) -> Kills:
     writer.close()
     reader, told = RunReader(folder), {"step": 0, "saved": 0}
     for number in range(count):
-        process, pipe = _fork(folder, KILLED, goes_on=told["saved"] > 0)
+        process, pipe = _fork(folder, KILLED, goes_on=number > 0)
         lines = _listen_for_first(pipe)
         lines += _listen(pipe, moments.uniform(0, 0.3))
         os.kill(process, signal.SIGKILL)

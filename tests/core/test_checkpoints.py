@@ -39,7 +39,7 @@ def test_any_byte_of_the_weights_that_flips_is_noticed(saved):
         damaged = bytearray(whole)
         damaged[place + offset] ^= 1
         path.write_bytes(damaged)
-        with pytest.raises(CheckpointError, match="digest"):
+        with pytest.raises(CheckpointError, match="checksum"):
             load_weights(path)
 
 

@@ -77,7 +77,7 @@ def test_a_fork_from_the_command_line(runs, capsys):
     snapshot = RunReader(runs / child["run_id"]).read()
     assert (snapshot.info.parent, snapshot.config.schedule_start) == (parent["run_id"], 10)
     assert main([*command[:-1], f"{parent['run_id']}@7"]) == 2
-    assert "keeps no state of step '7'; it keeps 10" in capsys.readouterr().err
+    assert "keeps no state of step '7'; it keeps 0, 10" in capsys.readouterr().err
     assert main(command) == 1
     assert "nothing is left" in capsys.readouterr().err
     assert main([*command, "--set", "model=mlp"]) == 2

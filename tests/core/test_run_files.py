@@ -2,6 +2,7 @@ import dataclasses
 import io
 import json
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -38,7 +39,7 @@ def test_tables_hold_every_step_and_score(snapshot):
     frame = metrics_frame(snapshot)
     assert len(frame) == 20
     assert frame.loc[10, "validation_loss"] == 0.1
-    assert frame.loc[20, "test_accuracy"] == 0.97
+    assert frame.loc[10, "test_accuracy"] == 0.97  # the weights of step 10 were tested
     again = pd.read_csv(io.BytesIO(metrics_csv(snapshot)), index_col="step")
     assert again["loss"].tolist() == frame["loss"].tolist()
     exact = pd.read_parquet(io.BytesIO(metrics_parquet(snapshot))).set_index("step")
@@ -93,11 +94,12 @@ def test_a_run_goes_to_another_machine_and_can_be_taken_up_there(trainer, runs, 
     change_notes(runs / run_id, name="Travels", tags=("far",))
     packed = pack_run(runs / run_id)
     other = tmp_path / "other"
-    came = unpack_run(packed, other)
+    came = unpack_run(packed, other, "travels.zip")
     assert (came.run_id, came.notes) == (run_id, ())
     names = {path.relative_to(runs / run_id) for path in (runs / run_id).rglob("*") if path.is_file() and path.name != "lock"}
-    for name in names:
+    for name in names - {Path("status.json")}:
         assert (other / run_id / name).read_bytes() == (runs / run_id / name).read_bytes()
+    assert read_info(other / run_id) == dataclasses.replace(read_info(runs / run_id), imported="travels.zip")
     (row,) = RunIndex(other).rows()
     assert (row.title, row.notes.tags) == ("Travels", ("far",))
     trainer.take_up(run_id, tmp_path, other)
@@ -109,13 +111,15 @@ def test_a_run_goes_to_another_machine_and_can_be_taken_up_there(trainer, runs, 
     assert read_info(other / run_id).status == RunStatus.FINISHED
 
 
-def test_a_run_packed_while_it_trains_arrives_interrupted(runs, tmp_path):
+def test_a_run_packed_while_it_trains_arrives_as_a_stopped_copy(runs, tmp_path):
     writer = RunWriter.create(runs, SAMPLE)
     writer.append(steps(1, 5))
     writer.set_status(RunStatus.RUNNING)
     came = unpack_run(pack_run(writer.folder), tmp_path / "other")
     writer.close()
-    assert read_info(tmp_path / "other" / came.run_id).status == RunStatus.INTERRUPTED
+    info = read_info(tmp_path / "other" / came.run_id)
+    assert info.status == RunStatus.STOPPED
+    assert "while the run was being trained" in info.reason
 
 
 def repacked(packed, change):
@@ -135,6 +139,24 @@ def repacked(packed, change):
     return target.getvalue()
 
 
+def edited_event(number, **values):
+    """Change the values of one line of events.jsonl."""
+
+    def change(files, about):
+        lines = files["events.jsonl"].splitlines()
+        lines[number] = json.dumps({**json.loads(lines[number]), **values}).encode()
+        files["events.jsonl"] = b"\n".join(lines) + b"\n"
+
+    return change
+
+
+def edited_status(**values):
+    def change(files, about):
+        files["status.json"] = json.dumps({**json.loads(files["status.json"]), **values}).encode()
+
+    return change
+
+
 HOSTILE = {
     "a path upwards": (lambda files, about: files.update({"../../evil": b"x"}), "a file that no run has"),
     "an absolute path": (lambda files, about: files.update({"/tmp/evil": b"x"}), "a file that no run has"),
@@ -148,6 +170,17 @@ HOSTILE = {
     "a word for a number": (lambda files, about: files.update({"status.json": b'{"status":"queued","step":"x"}'}), "step is"),
     "words for notes": (lambda files, about: files.update({"notes.json": b'{"tags": ["a,b"]}'}), "no comma"),
     "a file that is not there": (lambda files, about: about.update(more={"last.pt": "0" * 64}), "lacks last.pt"),
+    "code for a device": (edited_event(0, device='cpu")\nimport os  #'), "events.jsonl"),
+    "code for threads": (edited_event(0, threads="1)\nimport os  #"), "events.jsonl"),
+    "text for a step": (edited_event(1, step="x"), "events.jsonl"),
+    "a list for an event": (lambda files, about: files.update({"events.jsonl": b"[1]\n"}), "events.jsonl"),
+    "an endless nest": (lambda files, about: files.update({"events.jsonl": b"[" * 100_000 + b"\n"}), "events.jsonl"),
+    "a nest for a status": (lambda files, about: files.update({"status.json": b'{"a":' * 100_000}), "nested too deeply"),
+    "a number beyond all": (edited_status(images=10**400), "too large a number"),
+    "an infinite score": (edited_status(best_accuracy=float("inf")), "not finite"),
+    "half a character": (edited_status(preset="\ud800"), "surrogates not allowed"),
+    "half a character in a note": (lambda files, about: files.update({"notes.json": b'{"note": "\\ud800"}'}), "surrogates"),
+    "drawings of nothing": (lambda files, about: files.update({"drawings.npz": b"x"}), "drawings"),
     "a later version": (lambda files, about: about.update(version=9), "version 9"),
 }  # fmt: skip
 

@@ -131,7 +131,7 @@ def test_a_state_holds_plain_values_only_and_any_flipped_byte_is_noticed(tmp_pat
     moment = state.optimizer.state_dict()["state"][0]["exp_avg"].contiguous().numpy().tobytes()[:40]
     place = whole.index(moment)
     path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
-    with pytest.raises(CheckpointError, match="digest"):
+    with pytest.raises(CheckpointError, match="checksum"):
         load_state(path)
 
 

@@ -18,10 +18,10 @@ from core.mode_scores import one_switch
 from core.modes import answer_in_train_mode, some_digits
 from core.predictor import Predictor
 from core.run_reader import RunReader
-from core.run_store import RunWriter, saved_states
+from core.run_store import RunWriter, can_go_on, read_info, saved_states
 from core.saved_state import load_state, newest_state, restored
 from core.snapshots import kept_snapshots
-from core.trainer import Trainer, get_trainer
+from core.trainer import SHUT_DOWN, Trainer, get_trainer
 from core.twin_trainings import twin_configs, twin_trainings, warm_up_config, warming_up
 from tests.conftest import SAMPLE, wait_for, wait_for_status
 from tests.core.bits import same_bits
@@ -394,3 +394,67 @@ def test_what_cannot_be_taken_up_is_refused_in_words(trainer, runs):
     with pytest.raises(RunError, match="keeps no saved state"):
         other.take_up(run_id, NONE, runs)
     other.shutdown()
+
+
+def test_a_paused_run_is_saved_when_asked(trainer, runs):
+    run_id = trainer.start(LONG, NONE, runs)
+    wait_for(lambda: trainer.read(runs, run_id).step > 3)
+    trainer.pause(run_id)
+    step = wait_for_status(trainer, runs, run_id, RunStatus.PAUSED).step
+    trainer.save_now(run_id)
+    (kept,) = wait_for(lambda: list((runs / run_id / "states").glob("*-kept.pt")))
+    assert load_state(kept).step == step
+    assert trainer.read(runs, run_id).info.status == RunStatus.PAUSED
+    trainer.resume(run_id)
+    wait_for(lambda: trainer.read(runs, run_id).step > step)
+
+
+def test_runs_that_a_shutdown_ended_say_so_and_go_on_afterwards(runs):
+    before = Trainer()
+    first, second = (before.start(dataclasses.replace(LONG, seed=seed), NONE, runs) for seed in (1, 2))
+    wait_for(lambda: before.read(runs, first).step > 3)
+    before.shutdown()
+    assert before.wait_until_idle(20)
+    after = Trainer()
+    for run_id in (first, second):
+        info = after.read(runs, run_id).info
+        assert (info.status, info.failure) == (RunStatus.STOPPED, SHUT_DOWN)
+        assert "shut down" in info.reason
+        assert can_go_on(runs / run_id, info)
+        after.take_up(run_id, NONE, runs)
+    step = before.read(runs, first).step
+    wait_for(lambda: after.read(runs, first).step > step)
+    after.stop(first)
+    wait_for(lambda: after.read(runs, second).step > 3)  # it had waited only, so it begins
+    after.shutdown()
+    assert after.wait_until_idle(20)
+
+
+def test_a_run_that_goes_on_keeps_nothing_of_the_steps_after_it(trainer, runs):
+    config = dataclasses.replace(LONG, validations_per_epoch=5)
+    run_id = trainer.start(config, NONE, runs)
+    folder = runs / run_id
+    wait_for(lambda: len(trainer.read(runs, run_id).validations) > 1)
+    trainer.save_now(run_id)
+    (kept,) = wait_for(lambda: list((folder / "states").glob("*-kept.pt")))
+    state = load_state(kept)
+    wait_for(lambda: trainer.read(runs, run_id).step > state.step + 200)
+    trainer.stop(run_id)
+    assert trainer.wait_until_idle(30)
+    later = trainer.read(runs, run_id).info
+    for path in saved_states(folder).values():
+        if path != kept:
+            path.write_bytes(b"noise")  # the newest state is damaged, as after a crash of the disk
+    writer = RunWriter.reopen(folder)
+    with recorded_run.RecordedRun(config, NONE, writer, shared=False, goes_on=True) as run:
+        events = run.events()
+        next(events)
+        info = read_info(folder)
+        assert (info.step, info.best_accuracy) == (state.step, state.content["best_score"][0])
+        assert info.train_seconds == state.content["seconds"] < later.train_seconds
+        assert load_weights(folder / "best.pt")["step"] == state.content["best_step"]
+        assert not (folder / "last.pt").exists()
+        assert max(kept_snapshots(folder)) <= state.step
+        assert list(saved_states(folder).values())[-1] == kept
+        events.close()
+    writer.close()
