@@ -41,13 +41,14 @@ class Disagreement:
         counts: {"both right", "only first", "only second", "both wrong, alike", "both wrong, differently"}: digits.
         confusions: int64 (2, 10, 10): label by answer.
         disputes: digits with different answers, those first about which both are surest.
-        disputed: how many there are in all.
+        disputed: how many there are in all. steps: updates behind the weights of each model.
     """
 
     counts: dict[str, int]
     confusions: npt.NDArray[np.int64]
     disputes: tuple[Dispute, ...]
     disputed: int
+    steps: tuple[int, int]
 
     @property
     def p_value(self) -> float:
@@ -70,10 +71,12 @@ def disagreement(first: Predictor, second: Predictor, digits: Digits) -> Iterato
             with torch.inference_mode():
                 best = predictor.model(normalise(images)).softmax(1).max(1)
             answers[place, start : start + _BATCH], confidences[place, start : start + _BATCH] = best.indices, best.values
-    yield _compared(answers, confidences, digits)
+    yield _compared(answers, confidences, digits, (first.step, second.step))
 
 
-def _compared(answers: npt.NDArray[np.int64], confidences: npt.NDArray[np.float32], digits: Digits) -> Disagreement:
+def _compared(
+    answers: npt.NDArray[np.int64], confidences: npt.NDArray[np.float32], digits: Digits, steps: tuple[int, int]
+) -> Disagreement:
     right = answers == digits.labels
     alike = answers[0] == answers[1]
     counts = {
@@ -91,4 +94,5 @@ def _compared(answers: npt.NDArray[np.int64], confidences: npt.NDArray[np.float3
         for index in order[:SHOWN]
     )  # fmt: skip
     confusions = np.stack([confusion_of(digits.labels, one) for one in answers])
-    return Disagreement({name: int(mask.sum()) for name, mask in counts.items()}, confusions, disputes, len(disputed))
+    found = {name: int(mask.sum()) for name, mask in counts.items()}
+    return Disagreement(found, confusions, disputes, len(disputed), steps)

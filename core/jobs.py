@@ -41,21 +41,25 @@ class Jobs:
         self._lock = threading.Lock()
         self._heavy = threading.BoundedSemaphore(MAX_HEAVY_JOBS)
         self._jobs: dict[str, tuple[JobSnapshot, threading.Event]] = {}
+        self._lasting: set[str] = set()
         self._closing = False
 
-    def start(self, name: str, steps: Steps, *, heavy: bool = False) -> None:
+    def start(self, name: str, steps: Steps, *, heavy: bool = False, lasting: bool = False) -> None:
         """Run a generator in a thread: it gives Progress, or results. One job of a name at a time: a second start joins
         the first.
 
         Args:
             heavy: it computes; of such jobs MAX_HEAVY_JOBS work at a time and the others wait, so that a class that tries out
                 experiments does not slow down the training.
+            lasting: that it was done is remembered as long as the process; of other ended jobs the last ones are.
         """
         with self._lock:
             current = self._jobs.get(name)
             if (current and current[0].status.is_active) or self._closing:
                 return
-            ended = [one for one, (job, _) in self._jobs.items() if not job.status.is_active]
+            if lasting:
+                self._lasting.add(name)
+            ended = [one for one, (job, _) in self._jobs.items() if not job.status.is_active and one not in self._lasting]
             for old in ended[:-_MAX_ENDED_JOBS]:
                 del self._jobs[old]
             cancel = threading.Event()

@@ -205,7 +205,7 @@ def start_lesson(run_id: str, kind: str, count: int, learning_rate: float) -> No
     except CoreError as error:
         st.session_state.lesson_problem = str(error)
         return
-    model_session.ask_run(new)
+    session.show_run(new)
 
 
 def lesson_problem() -> str:

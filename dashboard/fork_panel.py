@@ -27,7 +27,7 @@ def fork_panel(snapshot: RunSnapshot) -> None:
     """The form, folded until it is wanted; nothing for a run that keeps no state."""
     run_id = snapshot.info.run_id
     steps = sorted(saved_states(run_folder(runs_root(), run_id)), reverse=True)
-    if not steps or not session.is_warm():
+    if not steps or not session.has_torch():
         return
     with st.expander("Fork: go on from here with something changed", icon=":material/fork_right:", key=f"fork_open_{run_id}",
                      on_change="rerun") as opened:  # fmt: skip

@@ -1,17 +1,22 @@
 """The settings form of a browser session: presets, links, what is unusable, and what a run would take."""
 
+from collections.abc import Iterator
 from dataclasses import replace
+from difflib import get_close_matches
 from typing import Any
 from urllib.parse import urlencode
 
 import streamlit as st
 
-from core.config import TrainConfig, field_kind, format_value, parse_values, settings
+from core.config import TrainConfig, field_kind, format_value, parse_value, parse_values, settings
 from core.data import data_root, missing_files
 from core.errors import ConfigError, CoreError
+from core.events import Progress
 from core.presets import PRESETS, preset_named
 from core.trainer import get_trainer
 from dashboard import theme
+
+TRIAL_JOB = "trial"
 
 
 def begin() -> None:
@@ -19,23 +24,41 @@ def begin() -> None:
     if "settings_loaded" in st.session_state:
         return
     st.session_state.settings_loaded = True
-    given = {name: value for name, value in st.query_params.items() if name in settings()}
     config, problems = TrainConfig(), {}
     try:
         config = preset_named(st.query_params.get("preset", "tutorial"))
     except ConfigError as error:
         problems.update(error.problems)
-    for name, text in given.items():
-        try:
-            config = replace(config, **parse_values({name: text})).validate()
-        except ConfigError as error:
-            problems[name] = "; ".join(error.problems.values())
-    st.session_state.link_problems = problems
+    given = {name: value for name, value in st.query_params.items() if name in settings()}
+    config, left_out = with_link(config, given)
+    for name in st.query_params:
+        if name not in settings() and (close := get_close_matches(name, settings(), 1, 0.8)):
+            left_out[name] = f"there is no such setting; {close[0]} is one"
+    st.session_state.link_problems = problems | left_out
     if "dataset" not in given and missing_files(data_root()):
         config = replace(config, dataset="mnist_sample")
     fill_form(config)
     if run := st.query_params.get("run"):
         st.session_state.shown_run = run
+
+
+def with_link(config: TrainConfig, texts: dict[str, str]) -> tuple[TrainConfig, dict[str, str]]:
+    """Settings with those of a link taken over together, and what of the link is unusable: field -> words."""
+    values: dict[str, Any] = {}
+    problems: dict[str, str] = {}
+    for name, text in texts.items():
+        try:
+            values[name] = parse_value(name, text)
+        except ConfigError as error:
+            problems.update(error.problems)
+    while found := replace(config, **values).problems():
+        # A problem between two settings may be told at one that the link does not name: then nothing of it fits.
+        wrong = [name for name in found if name in values] or list(values)
+        if not wrong:
+            break
+        problems.update({name: found.get(name) or "; ".join(found.values()) for name in wrong})
+        values = {name: value for name, value in values.items() if name not in wrong}
+    return replace(config, **values), problems
 
 
 def link_problems() -> dict[str, str]:
@@ -52,6 +75,17 @@ def fill_form(config: TrainConfig) -> None:
     """Show these settings in the form, at its next drawing."""
     for name in settings():
         st.session_state[form_key(name)] = widget_value(name, getattr(config, name))
+
+
+def use_settings(config: TrainConfig) -> None:
+    """Fill the form with the settings of a run, so that one can change one of them and start again."""
+    fill_form(config)
+    st.session_state.form_fillings = form_fillings() + 1
+
+
+def form_fillings() -> int:
+    """How often the form was filled with the settings of a run: the whole page must be drawn anew after each."""
+    return st.session_state.get("form_fillings", 0)
 
 
 def widget_value(name: str, value: Any) -> Any:
@@ -105,26 +139,50 @@ def settings_link(config: TrainConfig) -> str:
 def estimate(config: TrainConfig) -> str:
     """In words, what a run with these settings would be: its parameters, steps, and the time by a trial on this machine.
 
-    Needs torch; call it when `is_warm`. The trial takes under a second and is kept; while a run trains it is left out.
+    Needs torch; call it when `is_warm`. The trial is a job of about a second, whose result is kept; see `is_trying`. While a
+    run trains it is left out.
     """
     try:
         from core.models import parameter_count
-        from core.preflight import measure_rate
 
         words = f"{theme.MODEL_WORDS[config.model]}, {parameter_count(config):,} parameters · {config.total_steps():,} steps"
         if get_trainer().active():
             return words
-        rate = measure_rate(replace(TrainConfig(), **{name: getattr(config, name) for name in _SPEED_FIELDS}))
-    except CoreError as error:
-        return theme.plain(str(error))
-    except Exception as error:  # a broken installation, a GPU that answers nothing: the page goes on
-        return theme.plain(f"The trial failed ({type(error).__name__}: {error}). The Environment page says more.")
+    except Exception as error:  # a broken installation: the page goes on
+        return theme.plain(f"No estimate ({type(error).__name__}: {error}). The Environment page says more.")
+    trial = replace(TrainConfig(), **{name: getattr(config, name) for name in _SPEED_FIELDS})
+    rate = _rates.get(trial)
+    if rate is None:
+        if not is_trying():
+            get_trainer().jobs.start(TRIAL_JOB, lambda: _trying(trial))
+        return f"{words} · measuring how long that takes here …"
+    if isinstance(rate, str):
+        return theme.plain(rate)
     seconds = theme.duration_words(config.split_sizes()[0] * config.epochs / rate)
     loading = config.pipeline == "dataloader" or config.augment_shift or config.augment_rotation or config.augment_scale
     rest = ", without preparing the images" if loading else ""
     return f"{words} · about {seconds} at {rate:,.0f} images/s, measured here{rest}"
 
 
-# What the time of a step depends on.
+def _trying(trial: TrainConfig) -> Iterator[Progress]:
+    yield Progress(0, 0, "Trying out the speed")
+    try:
+        from core.preflight import measure_rate
+
+        _rates[trial] = measure_rate(trial)
+    except CoreError as error:
+        _rates[trial] = str(error)
+    except Exception as error:  # a GPU that answers nothing
+        _rates[trial] = f"The trial failed ({type(error).__name__}: {error}). The Environment page says more."
+
+
+def is_trying() -> bool:
+    """True while the speed of a configuration is tried out."""
+    job = get_trainer().jobs.get(TRIAL_JOB)
+    return job is not None and job.status.is_active
+
+
+# Training images per second by what the time of a step depends on, or why they could not be measured; of this process.
+_rates: dict[TrainConfig, float | str] = {}
 _SPEED_FIELDS = ("model", "batch_size", "dropout", "optimizer", "device", "precision", "threads", "deterministic",
                  "detect_anomaly", "gradient_clip")  # fmt: skip

@@ -53,7 +53,7 @@ def model_words(chosen: Chosen) -> str:
         score = f"test accuracy {info.test_accuracy:.2%}"
     elif chosen.kind == "best" and info.best_accuracy is not None:
         score = f"validation accuracy {info.best_accuracy:.2%}, not tested"
-    parent = f", started from run {info.parent} (step {info.parent_step:,})" if info.parent else ""
+    parent = f", started from run {theme.plain(info.parent)} (step {info.parent_step or 0:,})" if info.parent else ""
     return f"**{name}**, {where}, **{score}**{parent}"
 
 
@@ -63,6 +63,6 @@ def nothing_yet(words: str, preset: str) -> None:
         st.markdown("#### No model can answer yet")
         st.markdown(words)
         st.button("Train a model now", type="primary", icon=":material/play_arrow:", key="first_model",
-                  on_click=model_session.start_first_model, args=(preset,))  # fmt: skip
+                  on_click=session.start_preset, args=(preset,), disabled=not may_control())  # fmt: skip
         if problem := session.start_problem():
             st.error(theme.plain(problem))

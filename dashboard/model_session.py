@@ -10,7 +10,7 @@ import streamlit as st
 from core.data import data_root, load_pool
 from core.errors import CoreError
 from core.events import Progress, RunStatus
-from core.run_store import RunInfo, list_runs, read_info, run_folder, runs_root
+from core.run_store import RunInfo, read_info, run_folder, runs_root
 from core.trainer import get_trainer
 from dashboard import form_session, session
 from dashboard.policy_session import controlled
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from core.predictor import Predictor
 
 LIVE, BEST, LAST = "live", "best", "last"
-_LISTED_RUNS = 30
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +43,7 @@ class Chosen:
 def model_choices() -> list[RunInfo]:
     """Runs that can answer, newest first: those that train here, and those that have saved weights."""
     active = get_trainer().active()
-    return [info for info in list_runs(runs_root(), _LISTED_RUNS) if info.run_id in active or _files(info.run_id)]
+    return [info for info in session.recent_runs() if info.run_id in active or _files(info.run_id)]
 
 
 def _files(run_id: str) -> list[str]:
@@ -53,9 +52,9 @@ def _files(run_id: str) -> list[str]:
 
 
 def chosen_run(choices: list[RunInfo]) -> RunInfo | None:
-    """The run to ask: the chosen one, else the one that trains, else the newest that can answer."""
+    """The run to ask: the one that is shown, else the one that trains, else the newest that can answer."""
     by_id = {info.run_id: info for info in choices}
-    for run_id in (st.session_state.get("asked_run"), session.shown_run(), *get_trainer().active()):
+    for run_id in (session.shown_run(), *get_trainer().active()):
         if run_id in by_id:
             return by_id[run_id]
     return choices[0] if choices else None
@@ -64,13 +63,7 @@ def chosen_run(choices: list[RunInfo]) -> RunInfo | None:
 def choose_model(key: str, drawn: str) -> None:
     """Ask the run that a widget names; it was drawn with `drawn`."""
     if run_id := form_session.changed_choice(key, drawn):
-        ask_run(run_id)
-
-
-def ask_run(run_id: str) -> None:
-    """Ask this run from now on, here and as the run shown on the Train page."""
-    st.session_state.asked_run = run_id
-    session.show_run(run_id)
+        session.show_run(run_id)
 
 
 def asks_live(choices: list[RunInfo]) -> bool:
@@ -132,13 +125,6 @@ def load_model(run_id: str, kind: str) -> Chosen:
         return Chosen(info, kind, None, str(error))
 
 
-def start_first_model(preset: str) -> None:
-    """Train a preset on the digits that are here, and ask it."""
-    session.start_preset(preset)
-    if run_id := st.session_state.get("shown_run"):
-        st.session_state.asked_run = run_id
-
-
 def import_key() -> str:
     """The uploader's key; a new one empties it."""
     return f"import_{st.session_state.get('imports', 0)}"
@@ -162,7 +148,7 @@ def import_weights(file_id: str, name: str, content: bytes) -> None:
         return
     state.import_problem = ""
     state.imports = state.get("imports", 0) + 1
-    ask_run(run_id)
+    session.show_run(run_id)
     st.rerun()
 
 
@@ -181,7 +167,7 @@ def digits_ready(dataset: str) -> tuple[bool, str]:
             yield Progress(0, 0, "Reading the digits")
             load_pool(dataset, data_root())
 
-        get_trainer().jobs.start(name, steps)
+        get_trainer().jobs.start(name, steps, lasting=True)
         return False, ""
     if job.status == RunStatus.FAILED:
         return False, job.reason

@@ -6,7 +6,7 @@ from core.batch_statistics import statistics_problems
 from core.events import RunStatus
 from core.jobs import JobSnapshot
 from core.run_store import RunInfo
-from dashboard import model_session, modes_session, theme
+from dashboard import model_session, modes_session, session, theme
 from dashboard.model_row import model_row, nothing_yet
 from dashboard.model_session import Chosen
 from dashboard.modes_answers import ANSWERS
@@ -14,6 +14,7 @@ from dashboard.modes_dropout import DROPOUT
 from dashboard.modes_lab import Experiment, Lab, make_lab, newer_weights
 from dashboard.modes_layers import LAYERS
 from dashboard.modes_training import TRAINING
+from dashboard.policy_session import may_control
 
 _ALL = ANSWERS | LAYERS | DROPOUT | TRAINING
 _ORDER = ("switch", "size", "company", "inside", "warm_up", "poison", "shift", "dropout", "twins", "gap", "no_grad")
@@ -77,7 +78,8 @@ def _does_not_fit(experiment: Experiment, lab: Lab) -> None:
         st.markdown("What works with it: " + ", ".join(fitting) + ". Or choose another model above, or train one that has "
                     "BatchNorm and Dropout:")  # fmt: skip
         st.button("Train a fitting model (about 20 seconds)", type="primary", icon=":material/play_arrow:", key="m_train",
-                  on_click=model_session.start_first_model, args=(LAB_PRESET,))  # fmt: skip
+                  on_click=session.start_preset, args=(LAB_PRESET,),
+                  disabled=not may_control())  # fmt: skip
 
 
 def _experiment(name: str, experiment: Experiment, lab: Lab) -> None:

@@ -15,9 +15,9 @@ from core.events import Mistake, RunStatus
 from core.run_files import metrics_csv
 from core.run_notes import read_notes
 from core.run_reader import RunSnapshot
-from core.run_store import RunInfo, run_folder, runs_root, saved_states
+from core.run_store import RunInfo, can_go_on, run_folder, runs_root, saved_states
 from core.trainer import get_trainer
-from dashboard import charts, pictures, score_charts, session, theme
+from dashboard import charts, form_session, pictures, score_charts, session, theme
 from dashboard.fork_panel import fork_panel
 from dashboard.live_chart import live_charts, plot
 from dashboard.policy_session import may_control
@@ -48,7 +48,7 @@ def _headline(snapshot: RunSnapshot) -> None:
     info, config = snapshot.info, snapshot.config
     word, color, icon = theme.STATUS_WORDS[info.status]
     st.badge(word, color=color, icon=icon)  # pyright: ignore[reportArgumentType]
-    preset = f" · preset {info.preset}" if info.preset else ""
+    preset = f" · preset {theme.plain(info.preset)}" if info.preset else ""
     with suppress(RunError):  # damaged notes are told on the Runs page
         if name := read_notes(run_folder(runs_root(), info.run_id)).name:
             preset += f" · {theme.plain(name)}"
@@ -67,7 +67,7 @@ def _progress(snapshot: RunSnapshot) -> None:
         text = "Reads and verifies the digits, builds the model"
     st.progress(min(1.0, share), text=text)
     rate, waiting = snapshot.images_per_second(), snapshot.data_share()
-    device = f"{started.device_name} ({started.device})" if started else "not chosen yet"
+    device = theme.plain(f"{started.device_name} ({started.device})") if started else "not chosen yet"
     threads = f" · {started.threads} thread{'s' if started.threads != 1 else ''}" if started and started.device == "cpu" else ""
     st.caption(
         f"**{f'{rate:,.0f}' if rate else '–'}** images/s · **{f'{waiting:.1%}' if waiting is not None else '–'}** of the "
@@ -110,6 +110,8 @@ def _controls(snapshot: RunSnapshot) -> None:
 def _foreign_note(snapshot: RunSnapshot) -> None:
     if snapshot.info.status.is_active and snapshot.info.run_id not in get_trainer().active():
         st.caption("Another process trains this run (a terminal, say); it can be watched here and is stopped there.")
+    if snapshot.info.imported and snapshot.started:
+        st.caption(f":material/upload: Taken in from {theme.plain(snapshot.info.imported)}, not trained here.")
 
 
 def _ending(snapshot: RunSnapshot) -> None:
@@ -118,12 +120,13 @@ def _ending(snapshot: RunSnapshot) -> None:
     if info.status == RunStatus.FAILED:
         st.error(theme.plain(info.reason), icon=":material/error:")
         if info.failure == "DataError":
-            st.button("Download the missing or damaged files", on_click=session.start_download, icon=":material/download:")
+            st.button("Download the missing or damaged files", on_click=session.start_download, icon=":material/download:",
+                      disabled=not may_control())  # fmt: skip
         if info.details:
             with st.expander("Details for a bug report"):
                 st.code(info.details, language=None)
     elif info.status == RunStatus.INTERRUPTED:
-        st.warning(f"{info.reason} What it measured until then is below.", icon=":material/power_off:")
+        st.warning(f"{theme.plain(info.reason)} What it measured until then is below.", icon=":material/power_off:")
     elif info.status == RunStatus.FINISHED and snapshot.tested:
         score = snapshot.tested.evaluation
         st.success(f"**Test accuracy {score.accuracy:.2%}** (loss {score.loss:.4f}), scored once with the weights of step "
@@ -135,21 +138,20 @@ def _ending(snapshot: RunSnapshot) -> None:
             st.page_link("views/modes.py", label="See it in train and in eval mode", icon=":material/toggle_on:")
             st.page_link("views/runs.py", label="Compare it with other runs", icon=":material/table_view:")
         if snapshot.stopped_early:
-            st.info(snapshot.stopped_early.reason)
-    elif info.imported:
+            st.info(theme.plain(snapshot.stopped_early.reason))
+    elif info.imported and not snapshot.started:
         st.info(f"Imported from {theme.plain(info.imported)}, not trained here. {theme.plain(info.reason)}")
     elif info.status == RunStatus.STOPPED:
         saved = "; the last weights are saved in the run's folder" if snapshot.step else " and nothing was trained"
-        st.info(f"Stopped by hand. The test digits were not scored{saved}.")
-    if info.status in (RunStatus.STOPPED, RunStatus.INTERRUPTED, RunStatus.FAILED):
-        _resume(info)
+        st.info(f"{theme.plain(info.reason) or 'Stopped by hand.'} The test digits were not scored{saved}.")
+    if can_go_on(run_folder(runs_root(), info.run_id), info):
+        _resume(snapshot)
 
 
-def _resume(info: RunInfo) -> None:
+def _resume(snapshot: RunSnapshot) -> None:
     """The way on for a run that has ended early."""
+    info, started = snapshot.info, snapshot.started
     steps = list(saved_states(run_folder(runs_root(), info.run_id)))
-    if not steps:
-        return
     with st.container(horizontal=True, vertical_alignment="center"):
         st.button(
             "Resume",
@@ -159,16 +161,19 @@ def _resume(info: RunInfo) -> None:
             args=(info.run_id,),
             disabled=not may_control(),
         )
+        if not steps:
+            st.caption("It had only waited in line, and begins when its turn comes.", width="content")
+            return
+        exact = ", bit for bit as if it had never stopped" if started and started.device == "cpu" else ""
         lost = f"; the {info.step - steps[-1]:,} steps after it are trained again" if info.step > steps[-1] else ""
-        st.caption(f"Goes on from the state saved after step {steps[-1]:,}, bit for bit as if it had never stopped{lost}.",
-                   width="content")  # fmt: skip
+        st.caption(f"Goes on from the state saved after step {steps[-1]:,}{exact}{lost}.", width="content")
 
 
 def _parent(info: RunInfo) -> RunSnapshot | None:
     """The run that this one started from, to be drawn behind it; None without one, and a word when it is gone."""
     if info.parent is None:
         return None
-    st.caption(f":material/fork_right: Starts from run {info.parent} after its step {info.parent_step or 0:,}; "
+    st.caption(f":material/fork_right: Starts from run {theme.plain(info.parent)} after its step {info.parent_step or 0:,}; "
                "that run's curves are drawn in gray.")  # fmt: skip
     try:
         return get_trainer().read(runs_root(), info.parent)
@@ -247,6 +252,9 @@ def _downloads(snapshot: RunSnapshot, parent: RunSnapshot | None) -> None:
         st.download_button("Metrics (CSV)", lambda: metrics_csv(snapshot), f"{run_id}-steps.csv", "text/csv",
                            on_click="ignore", disabled=not len(snapshot.steps))  # fmt: skip
         _weights(snapshot)
+        st.button("Use these settings", icon=":material/tune:", key="use_settings", on_click=form_session.use_settings,
+                  args=(snapshot.config,), help="Fills the form in the sidebar with this run's settings: change one of them "
+                  "and start again.")  # fmt: skip
         st.download_button("Settings (JSON)", snapshot.config.to_json(), f"{run_id}-config.json", "application/json",
                            on_click="ignore")  # fmt: skip
         _script(snapshot)
@@ -260,9 +268,9 @@ def _script(snapshot: RunSnapshot) -> None:
     """The run as one Python file."""
     info, started = snapshot.info, snapshot.started
     words = "One Python file with nothing of Digit Lab in it: PyTorch's own calls only, and the same losses to the last bit."
-    if info.parent or info.imported:
-        words = "Only for runs that began with weights of their own: this one started from others."
-    can = bool(started and session.is_warm() and not info.parent and not info.imported)
+    if info.parent or not started:
+        words = "Only for runs that were trained from weights of their own."
+    can = bool(started and session.has_torch() and not info.parent)
 
     def text() -> str:
         from core.run_script import run_script
@@ -283,7 +291,7 @@ _PROOF_WORDS: dict[Literal["repeat", "resume"], tuple[str, str]] = {
 def _proofs(snapshot: RunSnapshot) -> None:
     """Buttons that try out whether these settings repeat and resume bit for bit, and what came of it."""
     info = snapshot.info
-    if not session.is_warm() or info.imported or info.parent:  # neither began as its settings say
+    if not session.has_torch() or not snapshot.started or info.parent:  # it did not begin as its settings say
         return
     from core.proofs import Proof, words_of
 
@@ -294,10 +302,10 @@ def _proofs(snapshot: RunSnapshot) -> None:
         with st.container(horizontal=True, vertical_alignment="center"):
             if working:
                 st.button("Stop the proof", icon=":material/stop:", key=f"stop_{kind}", on_click=session.cancel_job,
-                          args=(name,))  # fmt: skip
+                          args=(name,), disabled=not may_control())  # fmt: skip
             else:
                 st.button(label, icon=":material/fact_check:", key=f"prove_{kind}", on_click=session.start_proof,
-                          args=(snapshot.info.run_id, kind, snapshot.config))  # fmt: skip
+                          args=(snapshot.info.run_id, kind, snapshot.config), disabled=not may_control())  # fmt: skip
             if job is None:
                 st.caption(f"{words} Every bit of weights and optimizer is compared after each step.", width="content")
             elif working:
@@ -314,6 +322,7 @@ def _proofs(snapshot: RunSnapshot) -> None:
 _FORMAT_WORDS = {
     "state_dict": "state_dict (recommended)", "whole_model": "whole model", "safetensors": "safetensors",
 }  # fmt: skip
+_WHICH_WORDS = {"best": "best on validation", "last": "last"}
 _FORMAT_HELP = {
     "state_dict": "The weights and buffers by name. Whoever loads it needs the network's code, shown below; nothing in the "
     "file is executed. What PyTorch recommends.",
@@ -324,16 +333,21 @@ _FORMAT_HELP = {
 
 
 def _weights(snapshot: RunSnapshot) -> None:
-    """The best weights in three formats, each with the lines that load it."""
-    path = run_folder(runs_root(), snapshot.info.run_id) / "best.pt"
-    with st.popover("Weights", icon=":material/download:", disabled=not path.exists() or not session.is_warm()):
-        if not path.exists() or not session.is_warm():
+    """The best or last weights in three formats, each with the lines that load it."""
+    folder = run_folder(runs_root(), snapshot.info.run_id)
+    files = {name: folder / f"{name}.pt" for name in _WHICH_WORDS if (folder / f"{name}.pt").exists()}
+    with st.popover("Weights", icon=":material/download:", disabled=not files or not session.has_torch(),
+                    help=None if files else "There are none before the first validation, or before the run ends."):  # fmt: skip
+        if not files or not session.has_torch():
             return
         from core.checkpoints import load_weights
         from core.weight_files import FILE_NAMES, WeightFormat, loading_lines, packed
 
         kind = WeightFormat(st.radio("Format", list(WeightFormat), format_func=_FORMAT_WORDS.__getitem__, key="weight_format"))
         st.caption(_FORMAT_HELP[kind])
+        which = st.radio("Which", list(files), format_func=_WHICH_WORDS.__getitem__, key=f"weights_{'_'.join(files)}",
+                         horizontal=True)  # fmt: skip
+        path = files[which]
         st.download_button(f"Download {FILE_NAMES[kind]}", lambda: packed(kind, load_weights(path)["weights"], snapshot.config),
                            FILE_NAMES[kind], "application/octet-stream", on_click="ignore", type="primary")  # fmt: skip
         st.code(loading_lines(kind, snapshot.config), language="python")

@@ -63,7 +63,8 @@ def overlay_figures(
             color, dash = style(place)
             x, y = _curve(snapshot, name, axis, window)
             traces.append({
-                "type": "scatter", "name": words, "x": _numbers(x), "y": _numbers(y), "line": {"color": color, "dash": dash},
+                "type": "scatter", "name": escape(words, quote=False), "x": _numbers(x), "y": _numbers(y),
+                "line": {"color": color, "dash": dash},
                 "mode": "lines+markers" if name in ("loss", "accuracy") else "lines", "marker": {"color": color, "size": 5},
                 "hovertemplate": "%{y:.5g}",
             })  # fmt: skip

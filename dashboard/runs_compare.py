@@ -1,5 +1,6 @@
 """The chosen runs beside each other, and all listed ones as points."""
 
+from contextlib import suppress
 from html import escape
 
 import numpy as np
@@ -11,9 +12,10 @@ from core.errors import RunError
 from core.run_index import RESULTS, RunRow, differing
 from core.run_store import run_folder, runs_root
 from core.trainer import get_trainer
-from dashboard import charts, pictures, runs_charts, runs_session, score_charts, session, theme
+from dashboard import charts, pictures, runs_charts, runs_session, score_charts, theme
 from dashboard.live_chart import plot
 from dashboard.runs_charts import MAX_OVERLAID
+from dashboard.torch_row import torch_is_here
 
 
 def compare(chosen: list[RunRow]) -> None:
@@ -70,7 +72,7 @@ def _results(rows: list[RunRow]) -> None:
     """What came out, a row a run."""
     frame = pd.DataFrame(
         {words: [runs_charts.result_words(row, name) or "–" for row in rows] for name, words in RESULTS.items()},
-        index=pd.Index([row.title for row in rows], name="Run"),
+        index=pd.Index([theme.plain(row.title) for row in rows], name="Run"),  # st.table reads Markdown
     )
     st.table(frame)
 
@@ -84,13 +86,35 @@ def _settings(chosen: list[RunRow]) -> None:
         return
     table = differing(chosen)
     if not table:
-        st.success("These runs have the same settings. On one machine their results are the same too, bit for bit, on the CPU.")
+        _same_settings(chosen)
         return
     frame = pd.DataFrame({row.title if [one.title for one in chosen].count(row.title) == 1 else row.run_id:
                           [values[place] for values in table.values()] for place, row in enumerate(chosen)},
                          index=pd.Index([settings()[name].label for name in table], name="Setting"))  # fmt: skip
     st.dataframe(frame, alt="Settings in which the chosen runs differ")
     st.caption(f"The other {len(settings()) - len(table)} settings are the same in all {len(chosen)}.")
+
+
+def _same_settings(chosen: list[RunRow]) -> None:
+    """What follows from equal settings, and what does not."""
+    if any(row.info.parent or row.info.imported for row in chosen):
+        st.info("These runs have the same settings, but not all of them began here with weights of their own, so their results "
+                "may differ.")  # fmt: skip
+        return
+    machines = set()
+    for row in chosen:
+        with suppress(RunError):
+            started = get_trainer().read(runs_root(), row.run_id).started
+            machines.add(f"{started.device}, {started.precision}, {started.threads} threads" if started else "not begun")
+    if len(machines) > 1:
+        st.info(f"These runs have the same settings, but not the same machine: {theme.plain('; '.join(sorted(machines)))}. The "
+                "order of additions differs then, and with it the last digits, which training makes larger.")  # fmt: skip
+    elif machines and next(iter(machines)).startswith("cpu"):
+        st.success("These runs have the same settings, device, precision and number of threads. Their results are the same "
+                   "too, bit for bit, as long as the installed versions are.")  # fmt: skip
+    else:
+        st.info("These runs have the same settings. On a GPU their last digits may differ all the same, unless Deterministic "
+                "is on.")  # fmt: skip
 
 
 def _answers(chosen: list[RunRow]) -> None:
@@ -103,8 +127,7 @@ def _answers(chosen: list[RunRow]) -> None:
     if lacking:
         st.info(f"{theme.plain(' and '.join(lacking))} kept no weights: runs keep them from their first validation on.")
         return
-    if not session.is_warm():
-        st.caption("PyTorch is being imported …")
+    if not torch_is_here():
         return
     name = runs_session.dispute_job(*ids)
     job = get_trainer().jobs.get(name)
@@ -128,6 +151,8 @@ def _disagreement(found: object, titles: list[str]) -> None:
     assert isinstance(found, Disagreement)
     total = sum(found.counts.values())
     first, second = (theme.plain(title) for title in titles)
+    st.caption(f"The best weights of each: those of step {found.steps[0]:,} of {first}, and of step {found.steps[1]:,} of "
+               f"{second}.")  # fmt: skip
     both, alike, differently = (found.counts[name] for name in ("both right", "both wrong, alike", "both wrong, differently"))
     only_first, only_second = found.counts["only first"], found.counts["only second"]
     chance = f"{found.p_value:.2g}" if found.p_value >= 0.001 else "less than 0.001"
@@ -138,12 +163,12 @@ def _disagreement(found: object, titles: list[str]) -> None:
                 f"chance with a probability of **{chance}**: " + ("this comparison does not tell them apart."
                 if found.p_value > 0.05 else "the better one is better on digits like these."),
                 help="McNemar's exact test on the digits that only one of the two gets right.")  # fmt: skip
-    for column, title, counts in zip(st.columns(2), titles, found.confusions, strict=True):
+    for place, (column, title, counts) in enumerate(zip(st.columns(2), titles, found.confusions, strict=True)):
         with column:
             st.markdown(f"**Confusion matrix of {theme.plain(title)}**: rows are the digits, columns the answers")
             plot(
                 score_charts.confusion_figure(tuple(map(tuple, counts.tolist()))),
-                key=f"runs_confusion_{title[:40]}",
+                key=f"runs_confusion_{place}",
                 alt=f"Confusion matrix of {title}",
             )
     if found.disputes:

@@ -3,6 +3,7 @@ Streamlit's state."""
 
 import hashlib
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
@@ -17,12 +18,13 @@ from core.run_index import RunRow, index_of, search
 from core.run_notes import change_notes, tags_of
 from core.run_store import run_folder, runs_root
 from core.trainer import get_trainer
+from dashboard import session
 from dashboard.policy_session import controlled
 
 if TYPE_CHECKING:
     from core.predictor import Predictor
 
-IMPORT_JOB, SWEEP_JOB = "import-run", "sweep"
+SWEEP_JOB = "sweep"
 SEARCH_KEY, ARCHIVED_KEY = "runs_search", "runs_archived"
 
 
@@ -159,28 +161,41 @@ def upload_key() -> str:
     return f"runs_upload_{st.session_state.get('runs_uploads', 0)}"
 
 
+def import_job() -> str:
+    """The name of this session's job that takes a run in."""
+    return f"import-run-{session.session_id()}"
+
+
 @controlled
 def import_zip(key: str) -> None:
     """Take in the zip that a person chose, as a job."""
     from core.run_zip import unpack_run
 
-    given = st.session_state.get(key)
+    given, name = st.session_state.get(key), import_job()
     if given is None:
         return
     content, root = given.getvalue(), runs_root()
 
     def steps() -> Any:
         yield Progress(0, 0, "Checking every file of the run")
-        yield unpack_run(content, root)
+        yield unpack_run(content, root, given.name)
 
-    get_trainer().jobs.forget(IMPORT_JOB)
-    get_trainer().jobs.start(IMPORT_JOB, steps)
+    jobs = get_trainer().jobs
+    if (current := jobs.get(name)) and current.status.is_active:
+        st.session_state.runs_problem = f"{given.name} waits: another file is just being checked. Choose it again after that."
+        return
+    jobs.forget(name)
+    jobs.start(name, steps)
     st.session_state.runs_uploads = st.session_state.get("runs_uploads", 0) + 1
 
 
 def dispute_job(first: str, second: str) -> str:
-    """The name of the job that compares two models."""
-    return f"disagree-{first}-{second}"
+    """The name of the job that compares two models, by their weights as they are now."""
+    stamps = []
+    for run_id in (first, second):
+        with suppress(OSError):
+            stamps.append(f"{(run_folder(runs_root(), run_id) / 'best.pt').stat().st_mtime_ns:x}")
+    return "-".join(("disagree", first, second, *stamps))
 
 
 def start_dispute(first: str, second: str, dataset: str) -> None:
@@ -213,6 +228,9 @@ def start_sweep(base: TrainConfig) -> None:
     """Start the sweep of the form, and list its runs."""
     from core.sweep import run_sweep, sweep_of
 
+    if (job := sweep_job()) and job.status.is_active:
+        st.session_state.sweep_problem = "A sweep is under way already; one at a time."
+        return
     choices, runs, minutes = sweep_form()
     try:
         sweep = sweep_of(base, choices, random_runs=runs, seed=base.seed)
@@ -240,7 +258,7 @@ def sweep_job() -> JobSnapshot | None:
 def is_working() -> bool:
     """True while something that this page shows is under way."""
     trainer = get_trainer()
-    jobs = [trainer.jobs.get(IMPORT_JOB), trainer.jobs.get(SWEEP_JOB)]
+    jobs = [trainer.jobs.get(import_job()), trainer.jobs.get(SWEEP_JOB)]
     if len(chosen := selected_ids()) == 2:
         jobs.append(trainer.jobs.get(dispute_job(*chosen)))
     return bool(trainer.active()) or any(job is not None and job.status.is_active for job in jobs)

@@ -19,7 +19,7 @@ def sweep_panel() -> None:
         with st.container(horizontal=True, vertical_alignment="center"):
             st.progress(job.progress.share, text=f"Sweep: {theme.plain(job.progress.message)}", width="stretch")
             st.button("Stop the sweep", icon=":material/stop:", key="sweep_stop", on_click=session.cancel_job,
-                      args=(runs_session.SWEEP_JOB,))  # fmt: skip
+                      args=(runs_session.SWEEP_JOB,), disabled=not may_control())  # fmt: skip
     elif job is not None and job.status == RunStatus.FAILED:
         st.error(f"The sweep ended early: {theme.plain(job.reason)}")
     with st.expander("Sweep: train many settings one after the other", icon=":material/grid_view:", key="sweep_open",

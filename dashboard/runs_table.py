@@ -6,6 +6,7 @@ from datetime import datetime
 import pandas as pd
 import streamlit as st
 
+from core.disk_use import disk_bytes
 from core.run_bin import deleted_bytes, deleted_runs
 from core.run_index import RunRow
 from core.run_notes import MAX_NAME, MAX_NOTE
@@ -14,6 +15,9 @@ from core.run_zip import Unpacked, pack_run
 from core.trainer import get_trainer
 from dashboard import runs_session, session, theme
 from dashboard.policy_session import may_control
+
+MAX_UPLOAD_MB = 64
+MAX_TENSORBOARD_RUNS = 30  # writing one takes up to two seconds
 
 _COLUMNS = {
     "status": st.column_config.TextColumn("Status", width=100),
@@ -82,7 +86,8 @@ def actions(chosen: list[RunRow]) -> None:
         else:
             with st.popover("Add tags", icon=":material/sell:"):
                 st.text_input("Tags", key="runs_new_tags", placeholder="class 7b, homework")
-                st.button("Add to all chosen", on_click=runs_session.add_tags, args=(chosen,), key="runs_add_tags")
+                st.button("Add to all chosen", on_click=runs_session.add_tags, args=(chosen,), key="runs_add_tags",
+                          disabled=locked)  # fmt: skip
         archived = all(row.notes.archived for row in chosen)
         st.button("Put back" if archived else "Archive", icon=":material/archive:", key="runs_archive",
                   on_click=runs_session.archive, args=(ids, not archived), disabled=locked,
@@ -105,7 +110,8 @@ def _notes(row: RunRow) -> None:
         st.text_input("Tags, with commas between them", ", ".join(row.notes.tags), key=f"notes_tags_{row.run_id}_{revision}",
                       placeholder="class 7b, homework")  # fmt: skip
         st.text_area("Note", row.notes.note, max_chars=MAX_NOTE, key=f"notes_note_{row.run_id}_{revision}")
-        st.button("Keep", type="primary", on_click=runs_session.save_notes, args=(row.run_id, revision), key="notes_keep")
+        st.button("Keep", type="primary", on_click=runs_session.save_notes, args=(row.run_id, revision), key="notes_keep",
+                  disabled=not may_control())  # fmt: skip
 
 
 def _export(chosen: list[RunRow]) -> None:
@@ -119,9 +125,15 @@ def _export(chosen: list[RunRow]) -> None:
             for kind, mime in (("csv", "text/csv"), ("parquet", "application/vnd.apache.parquet")):
                 st.download_button(f"Metrics ({'CSV' if kind == 'csv' else 'Parquet'})", _metrics(run_id, kind),
                                    f"{run_id}-steps.{kind}", mime, on_click="ignore")  # fmt: skip
+            if (size := sum(disk_bytes(folder).values())) > MAX_UPLOAD_MB * 10**6:
+                st.caption(f":material/info: The run has {size / 10**6:,.0f} MB; the page takes in zips of up to "
+                           f"{MAX_UPLOAD_MB} MB. Copy its folder into the other machine's runs folder instead.")  # fmt: skip
+        many = len(chosen) > MAX_TENSORBOARD_RUNS
         st.download_button("TensorBoard event files (zip)", _tensorboard([row.run_id for row in chosen]), "tensorboard.zip",
-                           "application/zip", on_click="ignore")  # fmt: skip
-        st.caption("Unpack it, then: tensorboard --logdir FOLDER")
+                           "application/zip", on_click="ignore", disabled=many)  # fmt: skip
+        st.caption(
+            f"At most {MAX_TENSORBOARD_RUNS} runs at a time." if many else "Unpack it, then: tensorboard --logdir FOLDER"
+        )
 
 
 def _metrics(run_id: str, kind: str):
@@ -149,27 +161,31 @@ def below_table(rows: list[RunRow]) -> None:
                            on_click="ignore", disabled=not rows)  # fmt: skip
         with st.popover("Take a run in", icon=":material/upload:"):
             key = runs_session.upload_key()
-            st.file_uploader("A run's zip, from another machine", type="zip", key=key, max_upload_size=64,
+            st.file_uploader("A run's zip, from another machine", type="zip", key=key, max_upload_size=MAX_UPLOAD_MB,
                              disabled=not may_control(), on_change=runs_session.import_zip, args=(key,))  # fmt: skip
             st.caption("Every file in it is checked against its digest and read once; nothing in it is executed.")
         deleted = deleted_runs(runs_root())
-        with st.popover(f"Deleted runs ({len(deleted)})", icon=":material/delete:", disabled=not deleted):
-            _deleted(deleted)
+        with st.popover(f"Deleted runs ({len(deleted)})", icon=":material/delete:", disabled=not deleted, key="runs_bin",
+                        on_change="rerun") as opened:  # fmt: skip
+            if opened.open:
+                _deleted(deleted)
     _import_state()
 
 
 def _deleted(deleted: list[str]) -> None:
-    if not deleted:
-        return
+    locked = not may_control()
     st.caption(f"They take {deleted_bytes(runs_root()) / 2**20:.1f} MiB and stay until you delete them for good.")
     wanted = st.multiselect("Bring back", deleted, key=f"runs_restore_{len(deleted)}")
-    st.button("Bring back", disabled=not wanted, on_click=runs_session.restore, args=(wanted,), key="runs_restore_button")
-    st.button(f"Delete all {len(deleted)} for good", icon=":material/delete_forever:", on_click=runs_session.delete_for_good,
-              key="runs_empty")  # fmt: skip
+    st.button("Bring back", disabled=locked or not wanted, on_click=runs_session.restore, args=(wanted,),
+              key="runs_restore_button")  # fmt: skip
+    sure = st.checkbox(f"Yes, delete {'it' if len(deleted) == 1 else f'all {len(deleted)}'} for good", disabled=locked,
+                       key=f"runs_sure_{len(deleted)}")  # fmt: skip
+    st.button("Delete for good", icon=":material/delete_forever:", on_click=runs_session.delete_for_good, key="runs_empty",
+              disabled=locked or not sure)  # fmt: skip
 
 
 def _import_state() -> None:
-    job = get_trainer().jobs.get(runs_session.IMPORT_JOB)
+    job = get_trainer().jobs.get(runs_session.import_job())
     if job is None:
         return
     if job.status.is_active:
@@ -178,7 +194,7 @@ def _import_state() -> None:
         st.error(f"The file was not taken in: {theme.plain(job.reason)}")
     for came in job.results:
         if isinstance(came, Unpacked):
-            st.success(f"Run {came.run_id} is here. {' '.join(came.notes)}")
+            st.success(f"Run {came.run_id} is here. {theme.plain(' '.join(came.notes))}")
 
 
 def undo_row() -> None:
@@ -188,4 +204,5 @@ def undo_row() -> None:
         return
     with st.container(horizontal=True, vertical_alignment="center"):
         st.markdown(f"Deleted {ids[0] if len(ids) == 1 else f'{len(ids)} runs'}.", width="content")
-        st.button("Undo", icon=":material/undo:", key="runs_undo", on_click=runs_session.restore, args=(ids,))
+        st.button("Undo", icon=":material/undo:", key="runs_undo", on_click=runs_session.restore, args=(ids,),
+                  disabled=not may_control())  # fmt: skip

@@ -2,7 +2,9 @@
 Streamlit's caches and the address bar."""
 
 import gc
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -11,13 +13,14 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from core.config import TrainConfig
 from core.data import data_root, missing_files
-from core.errors import CoreError
-from core.events import Progress
+from core.errors import CoreError, RunError
+from core.events import Progress, RunStatus
 from core.hardware import choose_threads
 from core.preflight import check
 from core.presets import preset_named
-from core.run_store import list_runs, runs_root
-from core.trainer import get_trainer
+from core.run_notes import read_notes
+from core.run_store import RunInfo, can_go_on, list_runs, read_info, run_folder, runs_root
+from core.trainer import SHUT_DOWN, get_trainer
 from dashboard.charts import Sent, View
 from dashboard.form_session import changed_choice, form_config, form_key
 from dashboard.policy_session import controlled
@@ -112,6 +115,41 @@ def shown_run() -> str | None:
         return next(iter(active))
     newest = list_runs(runs_root(), limit=1)
     return newest[0].run_id if newest else None
+
+
+def recent_runs(limit: int = 30) -> list[RunInfo]:
+    """The newest runs, and the one that is shown, however old it is."""
+    found = list_runs(runs_root(), limit)
+    shown = shown_run()
+    if shown and all(info.run_id != shown for info in found):
+        with suppress(RunError):
+            found.append(read_info(run_folder(runs_root(), shown)))
+    return found
+
+
+def left_unfinished(shown: str | None) -> list[RunInfo]:
+    """Runs that a crash or the end of their server cut short and that can go on, newest first; not the shown one, archived
+    ones, or those that a person has put aside."""
+    aside = st.session_state.get("runs_put_aside", ())
+    return [
+        info
+        for info in list_runs(runs_root(), 30)
+        if info.run_id not in (shown, *aside)
+        and (info.status == RunStatus.INTERRUPTED or info.failure == SHUT_DOWN)
+        and can_go_on(folder := run_folder(runs_root(), info.run_id), info)
+        and not _is_archived(folder)
+    ]
+
+
+def _is_archived(folder: Path) -> bool:
+    with suppress(RunError):  # damaged notes are told on the Runs page
+        return read_notes(folder).archived
+    return False
+
+
+def put_aside(ids: list[str]) -> None:
+    """Say no more about these unfinished runs in this session."""
+    st.session_state.runs_put_aside = (*st.session_state.get("runs_put_aside", ()), *ids)
 
 
 def choose_shown_run(key: str, drawn: str | None) -> None:
@@ -224,13 +262,24 @@ def warm_up() -> None:
         gc.freeze()
 
     if get_trainer().jobs.get(WARM_UP_JOB) is None:
-        get_trainer().jobs.start(WARM_UP_JOB, steps)
+        get_trainer().jobs.start(WARM_UP_JOB, steps, lasting=True)
 
 
 def is_warm() -> bool:
     """True once torch is imported."""
     job = get_trainer().jobs.get(WARM_UP_JOB)
     return job is not None and not job.status.is_active
+
+
+def torch_problem() -> str:
+    """Why PyTorch cannot be used, in words; "" when it can, or while it is imported."""
+    job = get_trainer().jobs.get(WARM_UP_JOB)
+    return job.reason if job is not None else ""
+
+
+def has_torch() -> bool:
+    """True once PyTorch can be used."""
+    return is_warm() and not torch_problem()
 
 
 _last_seen: dict[str, float] = {}

@@ -5,6 +5,7 @@ import streamlit as st
 from core.run_store import RunInfo, newest_run_id, runs_root
 from core.trainer import get_trainer
 from dashboard import model_session, session
+from dashboard.torch_row import torch_is_here
 
 LIVE, WAITING, IDLE = 1.0, 0.5, 5.0  # seconds between refreshes: a model in training, something on its way, a heartbeat
 
@@ -33,8 +34,7 @@ def _watch(drawn_for: tuple[object, ...], choices: list[RunInfo]) -> None:
 
 def _refreshing(drawn_for: tuple[object, ...], choices: list[RunInfo]) -> None:
     _watch(drawn_for, choices)
-    if not session.is_warm():
-        st.caption("PyTorch is being imported …")
+    if not torch_is_here():
         return
     from dashboard.draw_page import draw_page  # needs torch
 

@@ -38,7 +38,7 @@ def _findings(was_running: bool) -> None:
     st.caption("Looking …" if was_running else _summary(lines))
     st.markdown(_table(lines))
     if job.reason:
-        st.error(job.reason)
+        st.error(theme.plain(job.reason))
     if not was_running:
         st.markdown("**As text, for a bug report**")
         st.code(as_text(lines), language=None)
@@ -47,9 +47,14 @@ def _findings(was_running: bool) -> None:
 def _table(lines: list[CheckLine]) -> str:
     rows = ["| | What | Found |", "|:--|:--|:--|"]
     for line in lines:
-        advice = f" → *{theme.plain(line.advice)}*" if line.advice else ""
-        rows.append(f"| {_MARKS[Verdict(line.verdict)]} | **{line.name}** | {theme.plain(line.found)}{advice} |")
+        advice = f" → *{_one_line(line.advice)}*" if line.advice else ""
+        rows.append(f"| {_MARKS[Verdict(line.verdict)]} | **{_one_line(line.name)}** | {_one_line(line.found)}{advice} |")
     return "\n".join(rows)
+
+
+def _one_line(words: str) -> str:
+    """A device's errors have several lines, which would end the table."""
+    return theme.plain(" ".join(words.split()))
 
 
 def _summary(lines: list[CheckLine]) -> str:

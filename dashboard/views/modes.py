@@ -5,6 +5,7 @@ import streamlit as st
 from core.run_store import RunInfo, newest_run_id, runs_root
 from core.trainer import get_trainer
 from dashboard import model_session, modes_session, session
+from dashboard.torch_row import torch_is_here
 
 WORKING, IDLE = 0.5, 5.0  # seconds between refreshes: an experiment that runs, and as a heartbeat
 
@@ -27,8 +28,7 @@ def _state(choices: list[RunInfo]) -> tuple[object, ...]:
 def _refreshing(drawn_for: tuple[object, ...], choices: list[RunInfo]) -> None:
     if _state(choices) != drawn_for:
         st.rerun()
-    if not session.is_warm():
-        st.caption("PyTorch is being imported …")
+    if not torch_is_here():
         return
     from dashboard.modes_page import modes_page  # needs torch
 

@@ -3,8 +3,7 @@
 import streamlit as st
 
 from core.run_store import runs_root
-from core.trainer import get_trainer
-from dashboard import runs_session, session, theme
+from dashboard import runs_session, theme
 from dashboard.runs_compare import all_runs, compare
 from dashboard.runs_sweep import sweep_panel
 from dashboard.runs_table import actions, below_table, runs_table, undo_row
@@ -51,8 +50,6 @@ def _refreshing(was_working: bool) -> None:
     sweep_panel()
     all_runs(rows, [row.run_id for row in chosen])
     below_table(rows)
-    if not get_trainer().active() and not session.is_warm():
-        st.caption("PyTorch is being imported …")
 
 
 page()

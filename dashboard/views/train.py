@@ -2,13 +2,13 @@
 
 import streamlit as st
 
-from core.config import TrainConfig
+from core.config import TrainConfig, settings
 from core.data import data_root, missing_files
 from core.errors import RunError
 from core.events import RunStatus
 from core.presets import PRESETS, preset_of
 from core.run_reader import RunSnapshot
-from core.run_store import RunInfo, list_runs, newest_run_id, run_folder, runs_root, saved_states
+from core.run_store import RunInfo, newest_run_id, runs_root
 from core.trainer import get_trainer
 from dashboard import form_session, session, theme
 from dashboard.policy_session import may_control
@@ -66,8 +66,10 @@ def _start_row(config: TrainConfig | None, found: dict[str, str]) -> None:
     for field, problem in form_session.link_problems().items():
         st.warning(f"The link's setting {theme.plain(field)} was left out: {theme.plain(problem)}")
     if found:
-        st.error(f"Not yet: {len(found)} setting{'s' if len(found) > 1 else ''} to mend on the left ("
-                 + ", ".join(found) + ").")  # fmt: skip
+        labels = ", ".join(settings()[name].label if name in settings() else name for name in found)
+        st.error(
+            f"Not yet: {len(found)} setting{'s' if len(found) > 1 else ''} to mend in the sidebar ({theme.plain(labels)})."
+        )
     if problem := session.start_problem():
         st.error(theme.plain(problem))
 
@@ -119,11 +121,12 @@ def _use_download_once_done() -> None:
 def _live() -> None:
     """The panel, refreshed quickly while something is about to change, and slowly otherwise."""
     _run_list()
-    state = _state(_read_shown()[0])
-    st.fragment(_panel, run_every=state[-1])(state)
+    _queue()
+    snapshot = _read_shown()[0]
+    st.fragment(_panel, run_every=_interval(snapshot))(_state(snapshot))
 
 
-def _panel(drawn_for: tuple[str | None, bool, float]) -> None:
+def _panel(drawn_for: tuple[object, ...]) -> None:
     snapshot, problem = _read_shown()
     if _state(snapshot) != drawn_for:
         st.rerun()  # only a whole run changes the interval, the list and the buttons above
@@ -135,14 +138,19 @@ def _panel(drawn_for: tuple[str | None, bool, float]) -> None:
         run_panel(snapshot)
 
 
-def _state(snapshot: RunSnapshot | None) -> tuple[str | None, bool, float]:
-    """What a whole run of the page is made for; the last part is the time between refreshes."""
-    interval = session.refresh_seconds() if _is_busy(snapshot) else HEARTBEAT
-    return newest_run_id(runs_root()), bool(get_trainer().active()), interval
+def _state(snapshot: RunSnapshot | None) -> tuple[object, ...]:
+    """What a whole run of the page is made for: it alone sets the interval, and draws what lies outside the panel."""
+    download = get_trainer().jobs.get(session.DOWNLOAD_JOB)
+    return (newest_run_id(runs_root()), *get_trainer().active().items(), _interval(snapshot), session.start_problem(),
+            form_session.form_fillings(), form_session.is_trying(), download.status if download else None)  # fmt: skip
+
+
+def _interval(snapshot: RunSnapshot | None) -> float:
+    return session.refresh_seconds() if _is_busy(snapshot) else HEARTBEAT
 
 
 def _is_busy(snapshot: RunSnapshot | None) -> bool:
-    if not session.is_warm():
+    if not session.is_warm() or form_session.is_trying():
         return True
     return snapshot is not None and (snapshot.info.status.is_active or session.is_proving(snapshot.info.run_id))
 
@@ -159,7 +167,7 @@ def _read_shown() -> tuple[RunSnapshot | None, str]:
 
 
 def _run_list() -> None:
-    runs = list_runs(runs_root(), limit=30)
+    runs = session.recent_runs()
     labels = {info.run_id: run_label(info) for info in runs}
     shown = session.shown_run()
     if not labels:
@@ -167,14 +175,11 @@ def _run_list() -> None:
     key, index = f"run_choice_{shown}", list(labels).index(shown) if shown in labels else None
     st.selectbox("Run shown", list(labels), index, format_func=lambda run_id: labels[run_id], key=key, width=420,
                  on_change=session.choose_shown_run, args=(key, shown))  # fmt: skip
-    _unfinished([info for info in runs if info.run_id != shown])
+    _unfinished(session.left_unfinished(shown))
 
 
-def _unfinished(runs: list[RunInfo]) -> None:
-    """Runs whose process died, after a crash of the server, say."""
-    found = [
-        info for info in runs if info.status == RunStatus.INTERRUPTED and saved_states(run_folder(runs_root(), info.run_id))
-    ]
+def _unfinished(found: list[RunInfo]) -> None:
+    """Runs that a crash of the server, say, cut short."""
     if not found:
         return
     with st.container(horizontal=True, vertical_alignment="center"):
@@ -183,6 +188,22 @@ def _unfinished(runs: list[RunInfo]) -> None:
                    f"{found[0].total_steps:,}{more}.", width="content")  # fmt: skip
         st.button("Resume it", icon=":material/resume:", key="take_up_other", type="tertiary", on_click=session.resume_run,
                   args=(found[0].run_id,), disabled=not may_control())  # fmt: skip
+        st.button("Not now", key="put_aside", type="tertiary", on_click=session.put_aside,
+                  args=([info.run_id for info in found],), help="Says no more about it until you reload.")  # fmt: skip
+
+
+def _queue() -> None:
+    """What trains and what waits, when there is more than one; a click shows that run."""
+    active = list(get_trainer().active())
+    if len(active) < 2:
+        return
+    shown = session.shown_run()
+    current = shown if shown in active else None
+    # A key for each state: a message from the browser that is older than the state then changes nothing.
+    key = f"queue_{current}_{'-'.join(active)}"
+    st.pills("Queue", active, default=current, key=key, on_change=session.choose_shown_run, args=(key, current),
+             format_func=lambda run_id: f"{active.index(run_id) + 1}. {run_id}" if active.index(run_id) else f"Now: {run_id}",
+             help="One run trains at a time; the others wait for their turn.")  # fmt: skip
 
 
 page()

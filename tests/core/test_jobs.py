@@ -67,11 +67,14 @@ def test_ended_jobs_are_forgotten_in_the_end_and_running_ones_are_not(jobs):
         goes_on.wait(30)
 
     jobs.start("long", waits)
+    jobs.start("kept", lambda: iter(()), lasting=True)
+    wait_for(lambda: not jobs.get("kept").status.is_active)
     for number in range(60):
         jobs.start(f"short-{number}", lambda: iter(()))
         wait_for(lambda number=number: not jobs.get(f"short-{number}").status.is_active)
     assert jobs.get("short-0") is None
     assert jobs.get("short-59").status == RunStatus.FINISHED
+    assert jobs.get("kept").status == RunStatus.FINISHED
     assert jobs.get("long").status.is_active
     goes_on.set()
 

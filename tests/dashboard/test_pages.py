@@ -155,7 +155,7 @@ def test_a_run_that_ended_early_is_resumed_from_its_panel(app, tmp_path, status)
     app.run()
     assert not app.exception
     assert "bit for bit as if it had never stopped" in texts(app)
-    assert "1 checkpoint to resume from" in texts(app)
+    assert "2 checkpoints to resume from" in texts(app)
     button(app, "Resume").click().run()
     assert not app.exception
     snapshot = wait_for_status(core.trainer.get_trainer(), runs, run_id, RunStatus.FINISHED)
@@ -170,6 +170,10 @@ def test_the_page_finds_a_run_that_a_crash_left_unfinished(app, tmp_path):
     app.query_params["run"] = other
     app.run()
     assert f"Interrupted: run {run_id}" in texts(app)
+    button(app, "Not now").click().run()
+    assert "Interrupted: run" not in texts(app)
+    del app.session_state["runs_put_aside"]
+    app.run()
     button(app, "Resume it").click().run()
     assert not app.exception
     assert app.session_state["shown_run"] == run_id

@@ -20,6 +20,7 @@ from dashboard.runs_charts import (
     style,
     varied_settings,
 )
+from dashboard.runs_session import dispute_job
 from dashboard.runs_table import frame_of
 from tests.conftest import SAMPLE, wait_for, wait_for_job, wait_for_status
 from tests.core.test_run_index import made
@@ -97,7 +98,11 @@ def test_deleted_runs_come_back(page, tmp_path):
     assert len(listed(page)) == 3
     choose(page, ids[0])
     button(page, "Delete").click().run()
-    button(page, "Delete all 1 for good").click().run()
+    page.session_state["runs_bin"] = True  # AppTest cannot open a popover
+    page.run()
+    assert button(page, "Delete for good").disabled
+    page.checkbox(key="runs_sure_1").check().run()
+    button(page, "Delete for good").click().run()
     assert not page.exception
     assert set(run_names(runs)) == set(ids[1:])
     assert deleted_runs(runs) == []
@@ -130,10 +135,11 @@ def test_two_runs_are_compared(page, tmp_path):
     assert sorted(table.iloc[0]) == ["0.001", "0.003"]
     page.segmented_control(key="runs_view").set_value("Answers of two models").run()
     button(page, "Ask both about the test digits").click().run()
-    wait_for(lambda: not trainer.jobs.get(f"disagree-{ids[0]}-{ids[1]}").status.is_active or page.run() is None)
+    wait_for_job(trainer, dispute_job(*page.session_state["runs_selected"]))
     page.run()
     assert not page.exception
     assert "Of 500 test digits" in texts(page)
+    assert "those of step 10 of" in texts(page)
     assert "McNemar" in "".join(one.help or "" for one in page.markdown)
     page.segmented_control(key="runs_view").set_value("Curves").run()
     assert not page.exception
@@ -180,9 +186,7 @@ def test_a_zip_comes_in_through_the_page(page, tmp_path):
     for content, words in ((packed, f"Run {run_id} is here"), (b"no zip", "is no zip, or damaged")):
         uploader = page.file_uploader(key=next(one.key for one in page.file_uploader))
         uploader.set_value(("run.zip", content, "application/zip")).run()
-        wait_for_job(core.trainer.get_trainer(), "import-run")
-        page.run()
-        assert words in texts(page).replace("\\", "")
+        wait_for(lambda words=words: words in texts(page.run()).replace("\\", ""))
     assert run_names(tmp_path / "runs") == [run_id]
 
 
