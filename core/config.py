@@ -156,10 +156,11 @@ class TrainConfig:
 
     checkpoint_seconds: int = _setting(
         30, "Seconds between checkpoints", "How often the whole training state is saved while it runs: a crash loses at most "
-        "so much training. A stop and the end save it anyway.", "Saving", low=1, high=86_400)  # fmt: skip
+        "so much training. The start, each best validation, a stop and the end save it anyway.", "Saving", low=1, high=86_400,
+    )  # fmt: skip
     checkpoints_kept: int = _setting(
-        2, "Checkpoints kept", "Older ones are deleted, except those you saved by hand. Each takes about four times the size "
-        "of the weights: 1 to 8 MB.", "Saving", low=1, high=100)  # fmt: skip
+        2, "Checkpoints kept", "Older ones are deleted, except that of the best validation and those you saved by hand. Each "
+        "takes about four times the size of the weights: 1 to 8 MB.", "Saving", low=1, high=100)  # fmt: skip
 
     device: str = _setting(
         "auto", "Device", "auto: the GPU when one is usable, else the CPU. Or cpu, cuda, cuda:1, mps.", "Hardware")  # fmt: skip

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from core.errors import CoreError
 from core.events import Progress, RunStatus
 
-MAX_HEAVY_JOBS = 2
+MAX_HEAVY_JOBS, MAX_WAITING_JOBS = 2, 20
 _MAX_ENDED_JOBS = 40
 Steps = Callable[[], Iterator[object]]
 
@@ -42,6 +42,7 @@ class Jobs:
         self._heavy = threading.BoundedSemaphore(MAX_HEAVY_JOBS)
         self._jobs: dict[str, tuple[JobSnapshot, threading.Event]] = {}
         self._lasting: set[str] = set()
+        self._heavy_names: set[str] = set()
         self._closing = False
 
     def start(self, name: str, steps: Steps, *, heavy: bool = False, lasting: bool = False) -> None:
@@ -49,8 +50,8 @@ class Jobs:
         the first.
 
         Args:
-            heavy: it computes; of such jobs MAX_HEAVY_JOBS work at a time and the others wait, so that a class that tries out
-                experiments does not slow down the training.
+            heavy: it computes; of such jobs MAX_HEAVY_JOBS work at a time and MAX_WAITING_JOBS wait, so that a class that tries
+                out experiments does not slow down the training. One more fails with a word.
             lasting: that it was done is remembered as long as the process; of other ended jobs the last ones are.
         """
         with self._lock:
@@ -64,6 +65,12 @@ class Jobs:
                 del self._jobs[old]
             cancel = threading.Event()
             self._jobs.pop(name, None)  # the order is that of the starts
+            if heavy and len(self._heavy_names) >= MAX_HEAVY_JOBS + MAX_WAITING_JOBS:
+                self._jobs[name] = JobSnapshot(name, RunStatus.FAILED, Progress(0, 0, ""), reason=(
+                    f"{MAX_WAITING_JOBS} experiments wait on this server already. Try again in a minute.")), cancel  # fmt: skip
+                return
+            if heavy:
+                self._heavy_names.add(name)
             self._jobs[name] = JobSnapshot(name, RunStatus.RUNNING, Progress(0, 0, "Starting")), cancel
         work = self._waiting_turn(steps) if heavy else steps
         threading.Thread(target=self._do, args=(name, work, cancel), name=f"job-{name}", daemon=True).start()
@@ -116,6 +123,7 @@ class Jobs:
             reason = str(error) if isinstance(error, CoreError) else f"{type(error).__name__}: {error}"
             ended = {"status": RunStatus.FAILED, "reason": reason, "details": "".join(traceback.format_exception(error))}
         with self._lock:
+            self._heavy_names.discard(name)
             self._jobs[name] = replace(self._jobs[name][0], **ended), cancel
 
     def _update(self, name: str, given: object) -> None:

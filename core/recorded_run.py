@@ -95,7 +95,7 @@ class RecordedRun:
             return
         self.flush()
         save_state(state_path(self._writer.folder, state.step, kept=kept), state)
-        thin_out(self._writer.folder, self._config.checkpoints_kept)
+        thin_out(self._writer.folder, self._config.checkpoints_kept, state.best_step)
         self._saved_step, self._saved_at = state.step, monotonic()
         restart_clock(state)  # writing is no training time
 
@@ -205,3 +205,4 @@ class RecordedRun:
         if isinstance(event, Validated) and state.best_step == event.step:
             path = self._writer.folder / "best.pt"
             save_weights(path, state.best_weights, self._config, event.step, event.evaluation.accuracy)
+            self.save_state()

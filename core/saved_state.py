@@ -130,9 +130,11 @@ def newest_state(run: Path, up_to: int | None = None) -> SavedState:
     raise CheckpointError(f"Run {run.name} keeps no state to go on from. {' '.join(problems)}".strip())
 
 
-def thin_out(run: Path, keep: int) -> None:
-    """Delete all but the `keep` newest states; those a person asked for stay."""
-    automatic = [path for path in saved_states(run).values() if not path.stem.endswith("-kept")]
+def thin_out(run: Path, keep: int, best_step: int = 0) -> None:
+    """Delete all but the `keep` newest states; those a person asked for stay, and so does that of the best validation."""
+    automatic = [
+        path for step, path in saved_states(run).items() if not path.stem.endswith("-kept") and not 0 < step == best_step
+    ]
     for path in automatic[: max(0, len(automatic) - keep)]:
         with suppress(OSError):  # it is in the way of nobody
             path.unlink()

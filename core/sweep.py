@@ -11,10 +11,10 @@ import numpy as np
 
 from core.config import TrainConfig, field_kind, format_value, parse_value, settings
 from core.errors import ConfigError, RunError
-from core.events import Progress
+from core.events import Progress, RunStatus
 from core.run_notes import change_notes
 from core.run_store import read_info, run_folder
-from core.trainer import Trainer
+from core.trainer import MAX_QUEUE, Trainer
 
 MAX_RUNS = 200
 _POLL_SECONDS = 0.2
@@ -121,37 +121,50 @@ def run_sweep(
     """Train a sweep's runs one after the other; each waits its turn in the queue, so that others come in between.
 
     Args:
-        minutes: the budget; what trains when it is spent is stopped, and the rest is left out. None: no limit.
+        minutes: the budget; what trains when it is spent is stopped, and the rest is left out. Waiting for others costs
+            nothing of it. None: no limit.
 
     Gives progress, and each run's id when it is started. Ending the iteration stops the run in progress.
 
     Raises:
-        RunError: a run could not be started.
+        RunError: a run could not be started, or the disk takes no more.
     """
-    deadline = time.monotonic() + 60 * minutes if minutes is not None else float("inf")
+    budget, spent = 60 * minutes if minutes is not None else float("inf"), 0.0
     total = len(sweep.configs)
     for number, config in enumerate(sweep.configs):
-        if time.monotonic() >= deadline:
+        words = f"Run {number + 1} of {total}: {_name(config, sweep.varied)}"
+        while len(trainer.active()) > MAX_QUEUE:
+            yield Progress(number, total, f"{words} (the queue is full)", "runs")
+            time.sleep(_POLL_SECONDS)
+        if spent >= budget:
             return
         run_id = trainer.start(config, data_root, runs_root)
         folder = run_folder(runs_root, run_id)
         change_notes(folder, tags=(sweep.tag,), name=_name(config, sweep.varied))
         yield run_id
         try:
-            while run_id in trainer.active():
+            while status := trainer.active().get(run_id):
                 info = read_info(folder)
                 share = info.step / max(1, info.total_steps)
-                words = f"Run {number + 1} of {total}: {_name(config, sweep.varied)}"
                 yield Progress(number + share, total, words, "runs")
-                if time.monotonic() >= deadline:
+                if spent >= budget:
                     yield Progress(number + share, total, "The time is spent: this run is stopped", "runs")
                     return
                 time.sleep(_POLL_SECONDS)
+                spent += _POLL_SECONDS if status == RunStatus.RUNNING else 0.0
         finally:
             trainer.stop(run_id)
-        if read_info(folder).failure == RunError.__name__:  # the disk takes no more
-            raise RunError(read_info(folder).reason)
+        _refuse_full_disk(folder)
     yield Progress(total, total, f"All {total} runs are done", "runs")
+
+
+def _refuse_full_disk(folder: Path) -> None:
+    try:
+        info = read_info(folder)
+    except RunError:
+        return  # somebody has deleted the run since
+    if info.failure == RunError.__name__:
+        raise RunError(info.reason)
 
 
 def _name(config: TrainConfig, varied: tuple[str, ...]) -> str:

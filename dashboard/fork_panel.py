@@ -42,7 +42,9 @@ def _form(snapshot: RunSnapshot, steps: list[int]) -> None:
     st.caption("A fork is a new run that starts from a saved state of this one: its weights, its optimizer's memory and the "
                "same digits in the same order. What you change is the only difference, and both curves are drawn together. "
                "With nothing changed but more epochs, it extends the run.")  # fmt: skip
-    step = st.selectbox("From the state saved after step", steps, format_func="{:,}".format, key=f"fork_step_{run_id}")
+    best = max((one.step for one in snapshot.validations if one.best), default=0)
+    step = st.selectbox("From the state saved after step", steps, key=f"fork_step_{run_id}",
+                        format_func=lambda one: f"{one:,}{' (best on validation)' if 0 < one == best else ''}")  # fmt: skip
     names = [name for name in CHANGEABLE if name != "epochs"]
     st.multiselect("Settings to change", names, format_func=lambda name: settings()[name].label, key=f"fork_names_{run_id}",
                    placeholder="learning rate, optimizer, batch size, …")  # fmt: skip

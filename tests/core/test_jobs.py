@@ -4,7 +4,7 @@ import pytest
 
 from core.errors import RunError
 from core.events import Progress, RunStatus
-from core.jobs import Jobs
+from core.jobs import MAX_WAITING_JOBS, Jobs
 from tests.conftest import wait_for
 
 
@@ -95,6 +95,16 @@ def test_heavy_jobs_take_turns_and_one_that_waits_can_be_cancelled(jobs):
     assert "Waits until" in jobs.get("heavy-3").progress.message
     jobs.cancel("heavy-2")
     wait_for(lambda: jobs.get("heavy-2").status == RunStatus.STOPPED)
+    for number in range(4, 3 + MAX_WAITING_JOBS + 1):
+        jobs.start(f"heavy-{number}", lambda number=number: computes(number), heavy=True)
+    jobs.start("too many", lambda: computes(99), heavy=True)
+    assert jobs.get("too many").status == RunStatus.FAILED
+    assert "20 experiments wait" in jobs.get("too many").reason
+    for number in range(4, 3 + MAX_WAITING_JOBS + 1):
+        jobs.cancel(f"heavy-{number}")
     goes_on.set()
     wait_for(lambda: jobs.get("heavy-3").status == RunStatus.FINISHED)
-    assert sorted(began) == [0, 1, 3]
+    wait_for(lambda: not any(jobs.get(f"heavy-{number}").status.is_active for number in range(24)))
+    assert 99 not in began
+    jobs.start("again", lambda: computes(100), heavy=True)
+    wait_for(lambda: jobs.get("again").results == (100,))

@@ -1,5 +1,6 @@
 import dataclasses
 import json
+import threading
 
 import numpy as np
 import pytest
@@ -178,3 +179,30 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path):
     blocked.write_text("x")
     with pytest.raises(RunError, match="DIGIT_LAB_RUNS"):
         RunWriter.create(blocked / "runs", SAMPLE)
+
+
+def test_any_number_may_look_whether_a_run_is_held_and_none_takes_another_for_its_holder(runs):
+    writer = RunWriter.create(runs, SAMPLE)
+    assert is_held(writer.folder)
+    writer.close()
+    found, go = [], threading.Barrier(8)
+
+    def look():
+        go.wait(20)
+        found.extend(is_held(writer.folder) for _ in range(200))
+
+    viewers = [threading.Thread(target=look) for _ in range(8)]
+    for viewer in viewers:
+        viewer.start()
+    for viewer in viewers:
+        viewer.join()
+    assert found == [False] * 1600
+
+
+def test_what_a_killed_process_left_half_written_goes_when_the_run_is_taken_up(runs):
+    writer = RunWriter.create(runs, SAMPLE)
+    writer.close()
+    left = writer.folder / "status.json.abc123.part"
+    left.write_text("half")
+    RunWriter.reopen(writer.folder).close()
+    assert not left.exists()

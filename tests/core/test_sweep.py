@@ -127,7 +127,7 @@ def test_the_chance_that_a_difference_is_luck():
 
     def p_of(first, second):
         counts = {"both right": 900, "only first": first, "only second": second}
-        return Disagreement(counts, empty, (), 0).p_value
+        return Disagreement(counts, empty, (), 0, (1, 1)).p_value
 
     assert p_of(0, 0) == 1.0
     assert p_of(10, 10) == pytest.approx(1.0)

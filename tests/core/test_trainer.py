@@ -362,10 +362,11 @@ def test_a_run_saved_by_hand_keeps_that_state_and_others_are_thinned_out(trainer
     wait_for(lambda: max(saved_states(runs / run_id)) > load_state(kept).step)
     trainer.stop(run_id)
     assert trainer.wait_until_idle(30)
-    found = saved_states(runs / run_id)
-    assert len(found) == 2
+    found, snapshot = saved_states(runs / run_id), trainer.read(runs, run_id)
+    best = [one.step for one in snapshot.validations if one.best][-1]
+    assert set(found) == {load_state(kept).step, best, snapshot.step}
     assert kept in found.values()
-    assert max(found) == trainer.read(runs, run_id).step
+    assert load_state(found[best]).content["best_step"] == best
 
 
 def test_what_cannot_be_taken_up_is_refused_in_words(trainer, runs):

@@ -269,3 +269,80 @@ def test_an_old_message_about_a_widget_that_is_gone_chooses_nothing(app, tmp_pat
         assert changed_choice(f"run_choice_{first}", first) is None
         assert changed_choice("preset_tutorial", "tutorial") == "fast99"
         assert changed_choice("gone", None) is None
+
+
+def test_a_link_is_taken_over_whole_and_what_it_names_wrongly_is_told(app):
+    """Each of the two sizes alone would be too much or too little for the digits there are."""
+    for name, value in {"train_size": "4400", "validation_size": "100", "epoch": "3", "workers": "2", "pipeline": "dataloader",
+                        "momentum": "0.9", "seed": "many"}.items():  # fmt: skip
+        app.query_params[name] = value
+    app.run()
+    assert not app.exception
+    sizes = [app.number_input(key=f"setting_{name}").value for name in ("train_size", "validation_size", "workers")]
+    assert sizes == [4400, 100, 2]
+    shown = texts(app).replace("\\", "")
+    assert "setting epoch was left out: there is no such setting; epochs is one" in shown
+    assert "setting seed was left out: must be a whole number" in shown
+    assert "setting train_size" not in shown
+
+
+def test_of_a_link_that_fits_nowhere_the_rest_is_kept():
+    from dashboard.form_session import with_link
+
+    config, problems = with_link(SAMPLE, {"train_size": "4900", "epochs": "7", "learning_rate": "-1"})
+    assert (config.train_size, config.epochs, config.learning_rate) == (SAMPLE.train_size, 7, SAMPLE.learning_rate)
+    assert set(problems) == {"train_size", "learning_rate"}
+
+
+def test_a_runs_settings_fill_the_form_again(app, tmp_path):
+    run_id = ended_run(tmp_path / "runs", learning_rate=0.02, batch_size=32)
+    app.query_params["run"] = run_id
+    app.run()
+    button(app, "Use these settings").click().run()
+    assert not app.exception
+    assert app.text_input(key="setting_learning_rate").value == "0.02"
+    assert app.number_input(key="setting_batch_size").value == 32
+    assert app.session_state["shown_run"] == run_id
+
+
+def test_the_queue_is_shown_and_chooses_the_run(app, tmp_path):
+    runs, trainer = tmp_path / "runs", core.trainer.get_trainer()
+    ids = [trainer.start(dataclasses.replace(SAMPLE, epochs=500, seed=seed), runs, runs) for seed in range(3)]
+    wait_for_status(trainer, runs, ids[0], RunStatus.RUNNING)
+    app.run()
+    (queue,) = (one for one in app.pills if one.label == "Queue")
+    assert queue.options == [f"Now: {ids[0]}", f"2. {ids[1]}", f"3. {ids[2]}"]
+    queue.set_value(ids[2]).run()
+    assert app.session_state["shown_run"] == ids[2]
+    assert "Waits: 2 runs before it" in "".join(one.text for one in app.get("progress"))
+    for run_id in reversed(ids):
+        trainer.stop(run_id)
+
+
+def test_the_model_that_is_shown_answers_however_old_it_is(app, tmp_path):
+    from tests.many_runs import make_runs
+
+    runs = tmp_path / "runs"
+    old = ended_run(runs)
+    make_runs(runs, 40)
+    assert old not in [info.run_id for info in list_runs(runs, 30)] or old == min(info.run_id for info in list_runs(runs))
+    app.query_params["run"] = old
+    app.run()
+    wait_for(session_is_warm)
+    app.switch_page("views/draw.py").run()
+    assert not app.exception
+    assert f"run {old}" in texts(app)
+
+
+def test_without_pytorch_the_pages_say_so_and_go_on(app, tmp_path, monkeypatch):
+    from dashboard import session
+
+    run_id = ended_run(tmp_path / "runs")
+    app.query_params["run"] = run_id
+    app.run()
+    wait_for(session_is_warm)
+    monkeypatch.setattr(session, "torch_problem", lambda: "ImportError: libcudart.so.13 is missing")
+    for place in ("views/train.py", "views/draw.py", "views/modes.py", "views/runs.py"):
+        app.switch_page(place).run()
+        assert not app.exception
+        assert place in ("views/train.py", "views/runs.py") or "libcudart.so.13 is missing" in texts(app).replace("\\", "")

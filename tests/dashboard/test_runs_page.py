@@ -1,11 +1,13 @@
 import dataclasses
 import io
+import re
+import threading
 import zipfile
 
 import pytest
 
 import core.trainer
-from core.events import RunStatus
+from core.events import Progress, RunStatus
 from core.run_bin import deleted_runs
 from core.run_index import RunIndex
 from core.run_notes import change_notes, read_notes
@@ -218,6 +220,71 @@ def test_charts_of_many_runs(tmp_path):
     assert frame["tags"].map(len).sum() == 4
 
 
+def test_a_persons_words_are_no_markup_in_tables_and_curves(page, trainer, tmp_path):
+    runs = tmp_path / "runs"
+    run_id = made(runs)
+    change_notes(runs / run_id, name=HOSTILE)
+    choose(page, run_id)
+    (index,) = page.table[0].value.index
+    assert "\\`code\\`" in index
+    assert "\\[link\\]" in index
+    (trace,) = overlay_figures([trainer.read(runs, run_id)], [HOSTILE], "step", 25, False)[0][1]["data"]
+    assert trace["name"].startswith("&lt;img src=x")
+
+
+def test_two_runs_of_one_name_are_compared(page, tmp_path):
+    """Names of a sweep may agree in their first forty characters, or altogether."""
+    runs = tmp_path / "runs"
+    trainer = core.trainer.get_trainer()
+    ids = [trainer.start(dataclasses.replace(SAMPLE, epochs=1, seed=seed), runs, runs) for seed in (0, 1)]
+    for run_id in ids:
+        wait_for_status(trainer, runs, run_id, RunStatus.FINISHED)
+        change_notes(runs / run_id, name="optimizer adam, learning_rate 0.001, batch_size 32")
+    wait_for(session_is_warm)
+    choose(page, *ids)
+    page.segmented_control(key="runs_view").set_value("Answers of two models").run()
+    button(page, "Ask both about the test digits").click().run()
+    wait_for_job(trainer, dispute_job(*page.session_state["runs_selected"]))
+    page.run()
+    assert not page.exception
+    assert "Of 500 test digits" in texts(page)
+
+
+def test_equal_settings_promise_equal_results_only_on_equal_machines(page, tmp_path):
+    runs = tmp_path / "runs"
+    ids = [made(runs), made(runs), made(runs)]
+    path = runs / ids[2] / "events.jsonl"
+    path.write_text(re.sub(r'"threads": \d+', '"threads": 7', path.read_text()))
+    choose(page, *ids[:2])
+    page.segmented_control(key="runs_view").set_value("Settings").run()
+    assert "bit for bit" in texts(page)
+    choose(page, *ids[1:])
+    assert "bit for bit" not in texts(page)
+    assert "7 threads" in texts(page)
+
+
+def test_a_second_sweep_waits_for_the_first(page, tmp_path):
+    trainer = core.trainer.get_trainer()
+    go_on = threading.Event()
+
+    def steps():
+        yield Progress(0, 1, "under way")
+        go_on.wait(60)
+
+    for name, value in (("train_size", 128), ("validation_size", 50), ("epochs", 1), ("model", "mlp")):
+        page.session_state[f"setting_{name}"] = value
+    page.session_state["sweep_open"] = True
+    page.run()
+    page.multiselect(key="sweep_names").set_value(["learning_rate"]).run()
+    page.text_input(key="sweep_values_learning_rate").set_value("1e-3, 1e-2").run()
+    trainer.jobs.start("sweep", steps)  # of another tab, after this page was drawn
+    button(page, "Start 2 runs").click().run()
+    assert "A sweep is under way already" in texts(page)
+    assert not any(one.value for one in page.text_input if one.key == "runs_search")
+    go_on.set()
+    wait_for_job(trainer, "sweep")
+
+
 def test_a_persons_words_are_no_markup_in_hover_texts(tmp_path):
     runs = tmp_path / "runs"
     run_id = made(runs)
@@ -251,20 +318,11 @@ def guarded(app, monkeypatch):
     return app
 
 
-def press(app, label):
-    """Press a button even where it is disabled: a browser can send what it likes."""
-    pressed = button(app, label)
-    pressed.proto.disabled = False
-    pressed.click().run()
-
-
 def test_without_the_password_one_watches_and_with_it_one_controls(guarded, tmp_path):
     runs = tmp_path / "runs"
     guarded.run()
     assert "Starting, stopping and deleting need the password" in texts(guarded)
     assert button(guarded, "Start training").disabled
-    press(guarded, "Start training")
-    assert run_names(runs) == []
     for wrong in ("", "open", "open sesame "):
         guarded.text_input(key="controls_password").set_value(wrong).run()
     assert button(guarded, "Start training").disabled
@@ -280,15 +338,23 @@ def test_without_the_password_one_watches_and_with_it_one_controls(guarded, tmp_
     assert button(guarded, "Start training").disabled
 
 
-def test_deleting_needs_the_password_too(guarded, tmp_path):
+@pytest.mark.parametrize(
+    ("place", "label"), [("runs", "Delete"), ("runs", "Archive"), ("runs", "Keep"), ("train", "Start training")]
+)
+def test_a_button_that_was_drawn_before_does_nothing_without_the_password(app, monkeypatch, tmp_path, place, label):
+    """The buttons of a locked page are disabled; the check is behind them, for pages that were drawn before."""
     runs = tmp_path / "runs"
     run_id = made(runs)
-    guarded.run()
-    guarded.switch_page("views/runs.py").run()
-    choose(guarded, run_id)
-    for label in ("Delete", "Archive", "Keep"):
-        press(guarded, label)
-        assert not guarded.exception
+    app.run()
+    app.switch_page(f"views/{place}.py").run()
+    choose(app, run_id)
+    assert not button(app, label).disabled
+    monkeypatch.setenv("DIGIT_LAB_PASSWORD", "open sesame")
+    button(app, label).click().run()
+    assert not app.exception
+    assert "Controls are locked" in app.toast[0].value
+    assert button(app, label).disabled
+    assert run_names(runs) == [run_id]
     assert deleted_runs(runs) == []
     assert not (runs / run_id / "notes.json").exists()
 
