@@ -266,7 +266,7 @@ def _accuracy_chart(snapshot: RunSnapshot, view: View, axis: _Axis, first: int) 
 def _learning_rate_chart(snapshot: RunSnapshot, axis: _Axis, first: int) -> Chart:
     line = _step_line(snapshot, axis, first, "learning_rate", name="learning rate", color=theme.TRAIN)
     return Chart("learning_rate", "Learning rate", "learning rate", [line], axis.title, alt="Learning rate of each step",
-                 y_format=".1~e")  # fmt: skip
+                 y_format=".1~e", from_zero=True)  # fmt: skip
 
 
 def _gradient_chart(snapshot: RunSnapshot, axis: _Axis, first: int) -> Chart:
@@ -321,6 +321,7 @@ def figure(chart: Chart) -> go.Figure:
         title_text=chart.y_title,
         type="log" if chart.log else "linear",
         rangemode="tozero" if chart.from_zero else "normal",
+        autorangeoptions={"include": 0} if chart.from_zero else None,
         tickformat=chart.y_format or None,
     )
     return drawn

@@ -51,6 +51,8 @@ function draw(live, chart, element) {
   const { text, font } = colors(live.host);
   const grid = faded(text, 0.14), y = { title: { text: chart.y_title, standoff: 6 }, gridcolor: grid, zerolinecolor: grid,
     type: chart.log ? "log" : "linear", rangemode: chart.from_zero ? "tozero" : "normal", automargin: true };
+  // Without it a constant 0.01 is drawn on an axis from -1 to 1.
+  if (chart.from_zero) y.autorangeoptions = { include: 0 };
   if (chart.y_format) y.tickformat = chart.y_format;
   const traces = chart.lines.map((line) => {
     const points = live.points.get(chart.id + "/" + line.name);

@@ -72,6 +72,8 @@ def overlay_figures(
             "type": "log" if log and "loss" in name else "linear",
             "tickformat": ".1~e" if name == "learning_rate" else "",
         }
+        if name == "learning_rate":  # a constant 0.01 is else drawn on an axis from -1 to 1
+            y_axis |= {"rangemode": "tozero", "autorangeoptions": {"include": 0}}
         layout = _layout(270, x_title, y_title, hovermode="x unified", uirevision=f"{name}/{axis}", yaxis=y_axis)
         charts.append((title, {"data": traces, "layout": layout}))
     return charts

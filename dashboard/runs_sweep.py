@@ -22,6 +22,9 @@ def sweep_panel() -> None:
                       args=(runs_session.SWEEP_JOB,), disabled=not may_control())  # fmt: skip
     elif job is not None and job.status == RunStatus.FAILED:
         st.error(f"The sweep ended early: {theme.plain(job.reason)}")
+    elif job is not None:
+        how = "is done" if job.status == RunStatus.FINISHED else "was stopped"
+        st.caption(f":material/grid_view: The last sweep {how}: {theme.plain(job.progress.message)}.")
     with st.expander("Sweep: train many settings one after the other", icon=":material/grid_view:", key="sweep_open",
                      on_change="rerun") as opened:  # fmt: skip
         if opened.open:
