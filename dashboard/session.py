@@ -2,6 +2,7 @@
 Streamlit's caches and the address bar."""
 
 import gc
+import math
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -283,11 +284,12 @@ def has_torch() -> bool:
 
 
 _last_seen: dict[str, float] = {}
-_GONE_AFTER = 15.0  # seconds; the slowest page asks every 5
+_REFRESHES_A_SECOND, _SLOWEST = 5, 10  # of all pages together; seconds between those of one
+_GONE_AFTER = 25.0  # seconds
 
 
 def refresh_seconds() -> float:
-    """Seconds between the refreshes of a page on which something changes: 1, and more when many watch.
+    """Seconds between the refreshes of a page on which something changes: 1, and more when more than five watch.
 
     A refresh takes the server some 20 ms: thirty viewers at one a second would leave the training half its speed.
     """
@@ -296,8 +298,7 @@ def refresh_seconds() -> float:
     for viewer, seen in list(_last_seen.items()):
         if now - seen > _GONE_AFTER:
             _last_seen.pop(viewer, None)
-    viewers = len(_last_seen)
-    return 1.0 if viewers <= 8 else 2.0 if viewers <= 16 else 5.0
+    return float(min(_SLOWEST, max(1, math.ceil(len(_last_seen) / _REFRESHES_A_SECOND))))
 
 
 def session_id() -> str:

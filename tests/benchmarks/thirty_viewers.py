@@ -2,8 +2,8 @@
 
 `kept`: images/s with the viewers, against the mean of before and after them, in one run at one thread count. The viewers are
 websocket clients on this machine, so they and the training share its cores. `memory_left_mb`: resident memory of the server
-after they have left and Streamlit has dropped their sessions, less what it was after one round of viewers before (the first
-round fills caches that stay).
+after they have left and Streamlit has dropped their sessions, less what it was after as long a round of viewers before (the
+first round fills caches, and freed memory stays with the process up to its peak).
 """
 
 import tempfile
@@ -77,7 +77,7 @@ def main() -> None:
             run_id = start_long_run(server, browser_path)
             reader = RunReader(server.runs / run_id)
             wait_for(lambda: reader.read().step > 200, 120)
-            with_viewers(server, reader, f"run={run_id}", given.viewers, 10)
+            with_viewers(server, reader, f"run={run_id}", given.viewers, given.seconds)
             _wait_until_dropped()
             memory = resident_mb(server)
             before = images_per_second(reader, given.seconds / 2)

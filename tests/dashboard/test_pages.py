@@ -346,3 +346,18 @@ def test_without_pytorch_the_pages_say_so_and_go_on(app, tmp_path, monkeypatch):
         app.switch_page(place).run()
         assert not app.exception
         assert place in ("views/train.py", "views/runs.py") or "libcudart.so.13 is missing" in texts(app).replace("\\", "")
+
+
+def test_many_viewers_share_five_refreshes_a_second_and_those_who_left_do_not_count(monkeypatch):
+    from dashboard import session
+
+    now, seconds = [1000.0], {}
+    monkeypatch.setattr(session, "monotonic", lambda: now[0])
+    monkeypatch.setattr(session, "_last_seen", {})
+    for viewers in (1, 5, 6, 30, 200):
+        for number in range(viewers):
+            monkeypatch.setattr(session, "session_id", lambda number=number: str(number))
+            seconds[viewers] = session.refresh_seconds()
+    assert seconds == {1: 1, 5: 1, 6: 2, 30: 6, 200: 10}
+    now[0] += 30
+    assert session.refresh_seconds() == 1
