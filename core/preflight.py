@@ -1,6 +1,5 @@
 """Looks at the machine and at a configuration before a person trusts a long run to them."""
 
-import functools
 import platform
 import shutil
 import subprocess
@@ -87,7 +86,6 @@ def as_text(lines: list[CheckLine]) -> str:
     return "\n".join(rows) + "\n"
 
 
-@functools.lru_cache(maxsize=64)
 def measure_rate(config: TrainConfig) -> float:
     """Training images per second that this configuration reaches here, by a short trial on noise; under a second.
 

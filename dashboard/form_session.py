@@ -16,7 +16,7 @@ from core.presets import PRESETS, preset_named
 from core.trainer import get_trainer
 from dashboard import theme
 
-TRIAL_JOB = "trial"
+TRIAL_JOB, _KEPT_RATES = "trial", 256
 
 
 def begin() -> None:
@@ -169,11 +169,14 @@ def _trying(trial: TrainConfig) -> Iterator[Progress]:
     try:
         from core.preflight import measure_rate
 
-        _rates[trial] = measure_rate(trial)
+        rate: float | str = measure_rate(trial)
     except CoreError as error:
-        _rates[trial] = str(error)
+        rate = str(error)
     except Exception as error:  # a GPU that answers nothing
-        _rates[trial] = f"The trial failed ({type(error).__name__}: {error}). The Environment page says more."
+        rate = f"The trial failed ({type(error).__name__}: {error}). The Environment page says more."
+    _rates[trial] = rate
+    while len(_rates) > _KEPT_RATES:
+        del _rates[next(iter(_rates))]
 
 
 def is_trying() -> bool:
