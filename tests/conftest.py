@@ -15,14 +15,6 @@ from core.trainer import Trainer
 SAMPLE = TrainConfig(dataset="mnist_sample", train_size=640, validation_size=200, epochs=2, threads=1, device="cpu")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The suite runs in two processes: the files of a folder stay whole, and the browser tests, which need a server and a
-    browser beside them, all run in the same one."""
-    for item in items:
-        group = "browser" if item.path.parent.name == "browser" else item.path.stem
-        item.add_marker(pytest.mark.xdist_group(group))
-
-
 def wait_for(condition, seconds: float = 60.0, what: str = ""):
     """Wait until `condition()` is true and return it; fail when it takes longer."""
     deadline = monotonic() + seconds
