@@ -21,6 +21,7 @@ def points(page: Page, chart: str = "loss", line: int = 0) -> int:
 
 
 def wait_for_points(page: Page, at_least: int, chart: str = "loss") -> None:
+    page.locator(f"[data-chart={chart}]").scroll_into_view_if_needed()  # below the fold it is not drawn until it is seen
     page.wait_for_function(
         "([chart, least]) => (document.querySelector(`[data-chart=${chart}]`)?._fullData?.[0]?.x?.length ?? 0) >= least",
         arg=[chart, at_least],
