@@ -40,10 +40,15 @@ def check_disk(root: Path) -> None:
         allowed = float(limit) * 2**30
     except ValueError:
         raise RunError(f"DIGIT_LAB_MAX_GIB must be a number of GiB; got {limit!r:.40}.") from None
-    used = sum(_all_sizes(root))
+    used = folder_bytes(root)
     if used > allowed:
         raise RunError(f"The runs take {used / 2**30:,.2f} GiB; this server allows {limit} (DIGIT_LAB_MAX_GIB). Delete runs "
                        "on the Runs page, for good.")  # fmt: skip
+
+
+def folder_bytes(folder: Path) -> int:
+    """What all files in a folder and below it take, in bytes; 0 when there is none."""
+    return sum(_all_sizes(folder))
 
 
 def _all_sizes(folder: Path | str) -> Iterator[int]:

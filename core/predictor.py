@@ -112,5 +112,10 @@ def load_predictor(path: Path) -> Predictor:
 # Time travel looks at some forty snapshots of a run again and again; a model has about 0.2 MB.
 @lru_cache(maxsize=128)
 def _load(path: Path, modified: int, size: int) -> Predictor:
+    return read_predictor(path)
+
+
+def read_predictor(path: Path) -> Predictor:
+    """`load_predictor`, not kept: for a file that is looked at once."""
     content = load_weights(path)
     return Predictor(content["weights"], content["config"], content["step"])

@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Generator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 from types import TracebackType
@@ -20,7 +20,6 @@ from core.events import Event, StepDone, Tested, Validated
 from core.fork import Fork, forked
 from core.hardware import environment, is_out_of_memory, keep_freed_memory, memory_words, numerics, release_device_memory
 from core.lesson import Lesson, LessonBatches, load_drawings, save_drawings
-from core.run_reader import RunReader
 from core.run_store import RunWriter, saved_states, state_path
 from core.saved_state import forget_after, newest_state, restored, save_state, thin_out
 from core.snapshots import forget_snapshots_after, snapshot_path, snapshot_steps
@@ -113,7 +112,7 @@ class RecordedRun:
             state = restored(newest_state(folder, self._writer.recorded_steps()))
             self._saved_step = state.step
         else:
-            state = self._begun()
+            state = new_state(self._config, shared=self._shared)  # it had waited only
         scored = bool(state.best_weights)
         self._writer.take_back(state.step, state.validated_step, state.seconds, state.best_score[0] if scored else None)
         forget_after(folder, state.step)
@@ -123,16 +122,6 @@ class RecordedRun:
             save_weights(folder / "best.pt", state.best_weights, self._config, state.best_step, state.best_score[0])
         else:
             (folder / "best.pt").unlink(missing_ok=True)
-        return state
-
-    def _begun(self) -> TrainState:
-        """The state of step 0, with what auto settings became when the run was begun: the bits hang on it."""
-        started = RunReader(self._writer.folder).read().started
-        if started is None:
-            return new_state(self._config, shared=self._shared)
-        exact = {"device": started.device, "precision": started.precision, "threads": started.threads}
-        state = new_state(replace(self._config, **exact))
-        state.config = self._config
         return state
 
     def _add_lesson(self, state: TrainState) -> None:

@@ -4,6 +4,7 @@ import os
 import shutil
 from pathlib import Path
 
+from core.disk_use import folder_bytes
 from core.errors import RunError
 from core.run_store import held, run_folder, run_names
 
@@ -40,14 +41,7 @@ def deleted_runs(root: Path) -> list[str]:
 
 def deleted_bytes(root: Path) -> int:
     """What they take on the disk."""
-    total = 0
-    for folder, _, files in os.walk(root / FOLDER):
-        for name in files:
-            try:
-                total += os.stat(os.path.join(folder, name)).st_size
-            except OSError:
-                continue
-    return total
+    return folder_bytes(root / FOLDER)
 
 
 def empty_bin(root: Path) -> None:

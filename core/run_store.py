@@ -140,13 +140,7 @@ class RunWriter:
     @classmethod
     def reopen(cls, folder: Path) -> Self:
         """Take up the folder of a run that has ended. Raises RunError: it is trained elsewhere, or cannot be written."""
-        lock = FileLock(folder / "lock", thread_local=False)
-        try:
-            lock.acquire(timeout=_LOCK_SECONDS)
-        except Timeout:
-            raise RunError(f"Run {folder.name} is being trained already, by this server or another process.") from None
-        except OSError as error:
-            raise RunError(f"Run {folder.name} cannot be written: {error.strerror or error}.") from error
+        lock = _locked(folder, "is being trained already, by this server or another process.", "written")
         try:
             remove_parts(folder)
             info = _read_status(folder)
@@ -336,17 +330,23 @@ def is_held(folder: Path) -> bool:
 @contextmanager
 def held(folder: Path) -> Iterator[None]:
     """Hold a run's lock, so that nobody begins to train it meanwhile. Raises RunError: somebody trains it."""
-    lock = FileLock(folder / "lock", thread_local=False)
-    try:
-        lock.acquire(timeout=_LOCK_SECONDS)
-    except Timeout:
-        raise RunError(f"Run {folder.name} is being trained or waits in the queue. Stop it first.") from None
-    except OSError as error:
-        raise RunError(f"Run {folder.name} cannot be changed: {error.strerror or error}.") from error
+    lock = _locked(folder, "is being trained or waits in the queue. Stop it first.", "changed")
     try:
         yield
     finally:
         lock.release()
+
+
+def _locked(folder: Path, when_held: str, what: str) -> FileLock:
+    """A run's lock, taken. Raises RunError: "Run X" with `when_held`, or that it cannot be `what`."""
+    lock = FileLock(folder / "lock", thread_local=False)
+    try:
+        lock.acquire(timeout=_LOCK_SECONDS)
+    except Timeout:
+        raise RunError(f"Run {folder.name} {when_held}") from None
+    except OSError as error:
+        raise RunError(f"Run {folder.name} cannot be {what}: {error.strerror or error}.") from error
+    return lock
 
 
 def run_names(root: Path) -> list[str]:

@@ -21,7 +21,7 @@ from core.errors import CoreError, RunError
 from core.events import RunStatus
 from core.files import replace_text
 from core.lesson import load_drawings
-from core.predictor import load_predictor
+from core.predictor import read_predictor
 from core.run_notes import read_notes
 from core.run_reader import RunReader
 from core.run_store import read_info, run_folder, saved_states
@@ -183,7 +183,7 @@ def _check(folder: Path) -> None:
         load_drawings(folder)
         for path in (folder / "best.pt", folder / "last.pt", *(folder / "snapshots").glob("*.pt")):
             if path.exists():
-                load_predictor(path)
+                read_predictor(path)
         for step, path in saved_states(folder).items():
             if load_state(path).step != step:
                 raise RunError(f"{path.name} holds the state of another step.")

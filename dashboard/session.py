@@ -128,13 +128,13 @@ def recent_runs(limit: int = 30) -> list[RunInfo]:
     return found
 
 
-def left_unfinished(shown: str | None) -> list[RunInfo]:
-    """Runs that a crash or the end of their server cut short and that can go on, newest first; not the shown one, archived
-    ones, or those that a person has put aside."""
+def left_unfinished(runs: list[RunInfo], shown: str | None) -> list[RunInfo]:
+    """Those of `runs` that a crash or the end of their server cut short and that can go on; not the shown one, archived ones,
+    or those that a person has put aside."""
     aside = st.session_state.get("runs_put_aside", ())
     return [
         info
-        for info in list_runs(runs_root(), 30)
+        for info in runs
         if info.run_id not in (shown, *aside)
         and (info.status == RunStatus.INTERRUPTED or info.failure == SHUT_DOWN)
         and can_go_on(folder := run_folder(runs_root(), info.run_id), info)

@@ -175,7 +175,7 @@ def _run_list() -> None:
     key, index = f"run_choice_{shown}", list(labels).index(shown) if shown in labels else None
     st.selectbox("Run shown", list(labels), index, format_func=lambda run_id: labels[run_id], key=key, width=420,
                  on_change=session.choose_shown_run, args=(key, shown))  # fmt: skip
-    _unfinished(session.left_unfinished(shown))
+    _unfinished(session.left_unfinished(runs, shown))
 
 
 def _unfinished(found: list[RunInfo]) -> None:

@@ -48,6 +48,16 @@ def choose(app, *ids):
     assert not app.exception
 
 
+def ask_both(page, trainer):
+    """Compare the answers of the two chosen runs, and wait for the result."""
+    page.segmented_control(key="runs_view").set_value("Answers of two models").run()
+    button(page, "Ask both about the test digits").click().run()
+    wait_for_job(trainer, dispute_job(*page.session_state["runs_selected"]))
+    page.run()
+    assert not page.exception
+    assert "Of 500 test digits" in texts(page)
+
+
 def listed(app):
     return list(app.dataframe[0].value["name"])
 
@@ -135,12 +145,7 @@ def test_two_runs_are_compared(page, tmp_path):
     table = page.dataframe[1].value
     assert table.index.tolist() == ["Learning rate"]
     assert sorted(table.iloc[0]) == ["0.001", "0.003"]
-    page.segmented_control(key="runs_view").set_value("Answers of two models").run()
-    button(page, "Ask both about the test digits").click().run()
-    wait_for_job(trainer, dispute_job(*page.session_state["runs_selected"]))
-    page.run()
-    assert not page.exception
-    assert "Of 500 test digits" in texts(page)
+    ask_both(page, trainer)
     assert "those of step 10 of" in texts(page)
     assert "McNemar" in "".join(one.help or "" for one in page.markdown)
     page.segmented_control(key="runs_view").set_value("Curves").run()
@@ -242,12 +247,7 @@ def test_two_runs_of_one_name_are_compared(page, tmp_path):
         change_notes(runs / run_id, name="optimizer adam, learning_rate 0.001, batch_size 32")
     wait_for(session_is_warm)
     choose(page, *ids)
-    page.segmented_control(key="runs_view").set_value("Answers of two models").run()
-    button(page, "Ask both about the test digits").click().run()
-    wait_for_job(trainer, dispute_job(*page.session_state["runs_selected"]))
-    page.run()
-    assert not page.exception
-    assert "Of 500 test digits" in texts(page)
+    ask_both(page, trainer)
 
 
 def test_equal_settings_promise_equal_results_only_on_equal_machines(page, tmp_path):
