@@ -8,8 +8,6 @@ from dashboard.model_session import Chosen
 from dashboard.policy_session import may_control
 from dashboard.run_panel import run_label
 
-_WEIGHTS_WORDS = {"live": "as it trains", "best": "best on validation", "last": "last"}
-
 
 def model_row(chosen: Chosen, choices: list[RunInfo], more: str = "") -> None:
     """Draw the line; `more` is said behind it."""
@@ -23,7 +21,7 @@ def model_row(chosen: Chosen, choices: list[RunInfo], more: str = "") -> None:
                          on_change=model_session.choose_model, args=(key, info.run_id))  # fmt: skip
             if kinds := model_session.weights_choices(info):
                 st.selectbox("Weights", kinds, key=model_session.weights_key(info, kinds), persist_state="session",
-                             format_func=_WEIGHTS_WORDS.__getitem__)  # fmt: skip
+                             format_func=theme.WEIGHTS_WORDS.__getitem__)  # fmt: skip
             _import()
 
 

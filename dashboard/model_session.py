@@ -43,10 +43,11 @@ class Chosen:
 def model_choices() -> list[RunInfo]:
     """Runs that can answer, newest first: those that train here, and those that have saved weights."""
     active = get_trainer().active()
-    return [info for info in session.recent_runs() if info.run_id in active or _files(info.run_id)]
+    return [info for info in session.recent_runs() if info.run_id in active or saved_weights(info.run_id)]
 
 
-def _files(run_id: str) -> list[str]:
+def saved_weights(run_id: str) -> list[str]:
+    """Which weights of a run lie in its folder, as <name>.pt: BEST, LAST, both or none."""
     folder = run_folder(runs_root(), run_id)
     return [kind for kind in (BEST, LAST) if (folder / f"{kind}.pt").exists()]
 
@@ -93,7 +94,7 @@ def weights_key(info: RunInfo, kinds: list[str]) -> str:
 def weights_choices(info: RunInfo) -> list[str]:
     """Which weights of a run there are."""
     live = [LIVE] if info.run_id in get_trainer().active() else []
-    return live + _files(info.run_id)
+    return live + saved_weights(info.run_id)
 
 
 def chosen_model(choices: list[RunInfo]) -> Chosen | None:

@@ -17,7 +17,7 @@ from core.run_notes import read_notes
 from core.run_reader import RunSnapshot
 from core.run_store import RunInfo, can_go_on, run_folder, runs_root, saved_states
 from core.trainer import get_trainer
-from dashboard import charts, form_session, pictures, score_charts, session, theme
+from dashboard import charts, form_session, model_session, pictures, score_charts, session, theme
 from dashboard.fork_panel import fork_panel
 from dashboard.live_chart import live_charts, plot
 from dashboard.policy_session import may_control
@@ -322,7 +322,6 @@ def _proofs(snapshot: RunSnapshot) -> None:
 _FORMAT_WORDS = {
     "state_dict": "state_dict (recommended)", "whole_model": "whole model", "safetensors": "safetensors",
 }  # fmt: skip
-_WHICH_WORDS = {"best": "best on validation", "last": "last"}
 _FORMAT_HELP = {
     "state_dict": "The weights and buffers by name. Whoever loads it needs the network's code, shown below; nothing in the "
     "file is executed. What PyTorch recommends.",
@@ -334,8 +333,7 @@ _FORMAT_HELP = {
 
 def _weights(snapshot: RunSnapshot) -> None:
     """The best or last weights in three formats, each with the lines that load it."""
-    folder = run_folder(runs_root(), snapshot.info.run_id)
-    files = {name: folder / f"{name}.pt" for name in _WHICH_WORDS if (folder / f"{name}.pt").exists()}
+    files = model_session.saved_weights(snapshot.info.run_id)
     with st.popover("Weights", icon=":material/download:", disabled=not files or not session.has_torch(),
                     help=None if files else "There are none before the first validation, or before the run ends."):  # fmt: skip
         if not files or not session.has_torch():
@@ -345,9 +343,9 @@ def _weights(snapshot: RunSnapshot) -> None:
 
         kind = WeightFormat(st.radio("Format", list(WeightFormat), format_func=_FORMAT_WORDS.__getitem__, key="weight_format"))
         st.caption(_FORMAT_HELP[kind])
-        which = st.radio("Which", list(files), format_func=_WHICH_WORDS.__getitem__, key=f"weights_{'_'.join(files)}",
+        which = st.radio("Which", files, format_func=theme.WEIGHTS_WORDS.__getitem__, key=f"weights_{'_'.join(files)}",
                          horizontal=True)  # fmt: skip
-        path = files[which]
+        path = run_folder(runs_root(), snapshot.info.run_id) / f"{which}.pt"
         st.download_button(f"Download {FILE_NAMES[kind]}", lambda: packed(kind, load_weights(path)["weights"], snapshot.config),
                            FILE_NAMES[kind], "application/octet-stream", on_click="ignore", type="primary")  # fmt: skip
         st.code(loading_lines(kind, snapshot.config), language="python")

@@ -46,6 +46,7 @@ MODEL_WORDS = {
     "lab_cnn": "Lab CNN (BatchNorm and Dropout)",
 }
 DATASET_WORDS = {"mnist": "MNIST, 60,000 + 10,000", "mnist_sample": "MNIST sample, 5,000"}
+WEIGHTS_WORDS = {"live": "as it trains", "best": "best on validation", "last": "last"}
 CHOICE_WORDS = {
     **MODEL_WORDS,
     **DATASET_WORDS,
