@@ -18,6 +18,7 @@ from core.safe_load import load_plain
 FORMAT = "digit-lab-checkpoint"
 VERSION = 2
 MAX_BYTES = 512 * 2**20
+MAX_STEP = 2**53
 
 
 def save_weights(
@@ -71,7 +72,12 @@ def load_weights(path: Path) -> dict[str, Any]:
     Raises:
         CheckpointError: missing, too large, damaged, altered, or not a checkpoint of ours; nothing in it is executed.
     """
-    return read_checkpoint(path, FORMAT, VERSION, ("step", "validation_accuracy", "weights"))
+    content = read_checkpoint(path, FORMAT, VERSION, ("step", "validation_accuracy", "weights"))
+    weights = content["weights"]
+    if not isinstance(weights, dict) or not all(isinstance(name, str) and isinstance(value, Tensor)
+                                                for name, value in weights.items()):  # fmt: skip
+        raise CheckpointError(f"{path.name} holds no dictionary of weights.")
+    return content
 
 
 def read_checkpoint(path: Path, expected: str, version: int, needed: Sequence[str]) -> dict[str, Any]:
@@ -92,24 +98,29 @@ def read_checkpoint(path: Path, expected: str, version: int, needed: Sequence[st
     except OSError as error:
         raise CheckpointError(f"{path.name} cannot be read: {error.strerror or error}.") from None
     content = load_plain(packed, path.name, limit=MAX_BYTES)
-    if not isinstance(content, dict) or content.get("format") != expected:
+    # By kind first: comparing a tensor gives a tensor, not an answer.
+    if not isinstance(content, dict) or not isinstance(kind := content.get("format"), str) or kind != expected:
         raise CheckpointError(f"{path.name} is not a checkpoint of this dashboard.")
-    if content.get("version") != version:
-        raise CheckpointError(f"{path.name} has format version {content.get('version')!r}; this one reads {version}.")
+    if type(found := content.get("version")) is not int or found != version:
+        raise CheckpointError(f"{path.name} has format version {found!r:.20}; this one reads {version}.")
     try:
-        fits = content.pop("digest", None) == content_digest(content)
+        fits = _same_text(content.pop("digest", None), content_digest(content))
     except (TypeError, ValueError) as error:
         raise CheckpointError(f"{path.name} holds values that no checkpoint of this dashboard has ({error}).") from error
     if not fits:
         raise CheckpointError(f"{path.name} was altered or damaged: its digest does not fit its content.")
     missing = [name for name in ("config", *needed) if name not in content]
-    if missing or type(content["step"]) is not int or content["step"] < 0:
+    if missing or type(content["step"]) is not int or not 0 <= content["step"] <= MAX_STEP:
         raise CheckpointError(f"{path.name} holds no usable {missing[0] if missing else 'step'}.")
     try:
         content["config"] = TrainConfig.from_dict(content["config"])
     except ConfigError as error:
         raise CheckpointError(f"{path.name} holds settings that do not fit this version: {error}") from error
     return content
+
+
+def _same_text(value: Any, text: str) -> bool:
+    return isinstance(value, str) and value == text
 
 
 def content_digest(content: Any) -> str:

@@ -1,5 +1,6 @@
 """What a training loop reports: plain frozen values, and the states a run can be in."""
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -31,6 +32,10 @@ class RunStatus(StrEnum):
         """True while the run can still change."""
         return self in (RunStatus.QUEUED, RunStatus.PREPARING, RunStatus.RUNNING, RunStatus.PAUSED)
 
+
+# What a run's device can be called, and the most threads it can have: files from elsewhere are held against both.
+DEVICE = re.compile(r"cpu|mps|cuda(:\d{1,3})?", re.ASCII)
+MAX_THREADS = 256
 
 # One row a step. `seconds` counts training time since the first step, validations and pauses left out.
 STEP_DTYPE = np.dtype(
@@ -129,6 +134,7 @@ class Evaluation:
         confusion: ten rows (label) of ten counts (predicted digit).
         mistakes: the most confidently wrong digits, worst first.
         seconds: duration.
+        unanswered: digits for which the model gave NaN or infinity, which is no answer; they count as wrong.
     """
 
     loss: float
@@ -136,6 +142,7 @@ class Evaluation:
     confusion: tuple[tuple[int, ...], ...]
     mistakes: tuple[Mistake, ...]
     seconds: float
+    unanswered: int = 0
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,8 @@ import io
 import json
 import secrets
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,12 +61,14 @@ def _pin_of(entry: dict[str, str | int]) -> Pin:
 
 
 def add_pin(runs: Path, image: npt.NDArray[np.uint8], label: int) -> Pin:
-    """Keep a drawing. Raises DrawingError when ten are kept already or the folder cannot be written."""
+    """Keep a drawing. Raises DrawingError when ten, or this very one, are kept already or the folder cannot be written."""
     pin = Pin(secrets.token_hex(4), label, image.copy())
     with _changing(runs):
         pins = load_pins(runs)
         if len(pins) >= MAX_PINS:
             raise DrawingError(f"{MAX_PINS} drawings are pinned already. Remove one first.")
+        if same := next((one for one in pins if np.array_equal(one.image, image)), None):
+            raise DrawingError(f"This drawing is pinned as {same.label} already. Its label can be changed there.")
         _save(runs, (*pins, pin))
     return pin
 
@@ -108,12 +112,19 @@ def as_zip(pins: tuple[Pin, ...]) -> bytes:
     return packed.getvalue()
 
 
-def _changing(runs: Path) -> FileLock:
+@contextmanager
+def _changing(runs: Path) -> Iterator[None]:
+    """Hold the file while it is changed. Raises DrawingError when the folder cannot be written or somebody else holds on."""
+    lock = FileLock(runs / f"{_FILE}.lock", timeout=10)
     try:
         runs.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
+        lock.acquire()
+    except OSError as error:  # a lock's Timeout is one, too
         raise DrawingError(f"Drawings cannot be kept in {runs}: {error.strerror or error}.") from error
-    return FileLock(runs / f"{_FILE}.lock", timeout=10)
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def _save(runs: Path, pins: tuple[Pin, ...]) -> None:

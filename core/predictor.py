@@ -9,9 +9,11 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from core.answers import NO_ANSWER, answers_of
 from core.checkpoints import content_digest, load_weights
 from core.config import TrainConfig
 from core.errors import CheckpointError
+from core.model_fit import counters_note, differences, with_counters
 from core.models import build_model
 
 Images = npt.NDArray[np.float32]
@@ -32,18 +34,23 @@ class Prediction:
 
     @property
     def digit(self) -> int:
-        """The most probable digit."""
-        return int(self.probabilities.argmax())
+        """The most probable digit; NO_ANSWER when the network gave none."""
+        return int(answers_of(self.probabilities[None])[0])
+
+    @property
+    def is_answer(self) -> bool:
+        """False when a number that the network gave is NaN or infinite."""
+        return self.digit != NO_ANSWER
 
     @property
     def confidence(self) -> float:
-        """Its probability, in [0, 1]."""
-        return float(self.probabilities.max())
+        """The digit's probability, in [0, 1]; 0 without an answer."""
+        return float(self.probabilities.max()) if self.is_answer else 0.0
 
     @property
     def second(self) -> int:
-        """The next most probable digit."""
-        return int(np.argsort(self.probabilities, kind="stable")[-2])
+        """The next most probable digit; NO_ANSWER without an answer."""
+        return int(np.argsort(self.probabilities, kind="stable")[-2]) if self.is_answer else NO_ANSWER
 
 
 class Predictor:
@@ -62,21 +69,9 @@ class Predictor:
     def __init__(self, weights: dict[str, Tensor], config: TrainConfig, step: int) -> None:
         self.config, self.step = config, step
         self.model = build_model(config)
-        expected = self.model.state_dict()
-        counters = [name for name in expected if name.endswith(".num_batches_tracked") and name not in weights]
-        self.notes: tuple[str, ...] = ()
-        if counters:
-            weights = {**weights, **{name: torch.zeros_like(expected[name]) for name in counters}}
-            self.notes = (f"{', '.join(counters)} missing: how many batches BatchNorm has averaged is unknown, taken as 0. "
-                          "Only momentum None needs that number.",)  # fmt: skip
-        differing = [
-            f"{name} {tuple(value.shape)} instead of {tuple(expected[name].shape)}"
-            for name, value in weights.items()
-            if name in expected and value.shape != expected[name].shape
-        ]
-        differing += [f"{name} is missing" for name in expected if name not in weights]
-        differing += [f"{name} is not known" for name in weights if name not in expected]
-        if differing:
+        weights, missing = with_counters(weights, self.model.state_dict())
+        self.notes = counters_note(missing)
+        if differing := differences(weights, self.model.state_dict()):
             raise CheckpointError(f"The weights do not fit {config.model}: {'; '.join(differing[:5])}.")
         self.model.load_state_dict(weights)
         self.model.eval().requires_grad_(False)

@@ -2,13 +2,12 @@
 
 import functools
 import json
-import math
 from enum import StrEnum
 from types import NoneType, UnionType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 R = TypeVar("R")
-MAX_NUMBER = 2**53  # what a float and JavaScript still count exactly
+MAX_NUMBER = 2**53  # whole numbers up to it are the same in Python, in a float and in JavaScript
 MAX_TEXT = 200_000
 
 
@@ -46,10 +45,12 @@ def _fitting(name: str, value: Any, hint: Any) -> Any:
         if not isinstance(value, list | tuple):
             raise TypeError(f"{name} is {value!r:.40}")
         return tuple(_fitting(name, one, get_args(hint)[0]) for one in value)
-    if hint is float and type(value) in (int, float):
-        return _number(name, value)
-    if hint is int and type(value) is int:
-        return int(_number(name, value))
+    if hint is float and type(value) is float:
+        return value  # of any size: a loss that explodes passes 1e30, and is a loss all the same
+    if hint in (int, float) and type(value) is int:
+        if abs(value) > MAX_NUMBER:
+            raise ValueError(f"{name} is too large a number")
+        return hint(value)
     if issubclass(hint, StrEnum) and isinstance(value, str):
         return hint(value)
     if not isinstance(value, hint) or (hint is int and isinstance(value, bool)):
@@ -58,10 +59,4 @@ def _fitting(name: str, value: Any, hint: Any) -> Any:
         if len(value) > MAX_TEXT:
             raise ValueError(f"{name} has {len(value):,} characters")
         value.encode()  # half a surrogate pair cannot be sent to a browser; its error is a ValueError
-    return value
-
-
-def _number(name: str, value: float) -> float:
-    if (isinstance(value, int) or math.isfinite(value)) and abs(value) > MAX_NUMBER:
-        raise ValueError(f"{name} is too large a number")
     return value

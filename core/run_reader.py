@@ -1,10 +1,10 @@
 """A run read back from its folder, by tailing: what a page draws of it, whoever trains it."""
 
 import base64
+import math
 import os
-import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,8 @@ import numpy.typing as npt
 from core.config import PRECISIONS, TrainConfig
 from core.errors import ConfigError, RunError
 from core.events import (
+    DEVICE,
+    MAX_THREADS,
     REPORT_DTYPE,
     STEP_DTYPE,
     Evaluation,
@@ -25,10 +27,13 @@ from core.events import (
     Validated,
 )
 from core.metrics import ReportHistory, StepHistory
-from core.records import json_object, record
+from core.records import MAX_NUMBER, json_object, record
 from core.run_store import RunInfo, read_info
 
-_DEVICE = re.compile(r"cpu|mps|cuda(:\d{1,3})?")
+MAX_MISTAKES, MAX_NOTES, MAX_LINE_BYTES = 50, 50, 2**18
+# The mistakes of all validations but the last are passed over before they are parsed: they are nine tenths of the file.
+_VALIDATED = b'{"kind": "validated"'
+_MISTAKES, _AFTER_MISTAKES = b'"mistakes": [', b'], "seconds"'
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +42,7 @@ class RunSnapshot:
 
     Attributes:
         started: None until training began.
-        validations: oldest first.
+        validations: oldest first; the mistakes of the last one only.
         damage: what of the folder could not be read, in words; empty when all is whole.
     """
 
@@ -121,6 +126,8 @@ class RunReader:
                 case RunStarted():
                     self._started = event
                 case Validated():
+                    if self._validations:  # twelve pictures each: only those of the last one are ever shown
+                        self._validations[-1] = _without_mistakes(self._validations[-1])
                     self._validations.append(event)
                 case Tested():
                     self._tested = event
@@ -163,21 +170,59 @@ class RunReader:
         if name == "steps.bin" and len(rows):
             known = self._first_step + len(self._steps)
             expected = known + 1 + np.arange(len(rows))
-            wrong = np.flatnonzero(rows["step"] != expected)
+            wrong = np.flatnonzero((rows["step"] != expected) | _impossible_steps(rows))
             if len(wrong):
                 self._damage[name] = f"{name} is damaged after step {known + int(wrong[0]):,}."
                 rows = rows[: wrong[0]]
+        elif len(rows) and len(wrong := np.flatnonzero(_impossible_reports(rows))):
+            self._damage[name] = f"{name} is damaged after report {len(self._reports) + int(wrong[0]):,}."
+            rows = rows[: wrong[0]]
         return rows
 
     def _read_events(self) -> Iterator[Event]:
         content = self._read_new("events.jsonl")
         whole = content.rfind(b"\n") + 1
         self._offsets["events.jsonl"] += whole
-        for line in content[:whole].splitlines():
+        lines = content[:whole].splitlines()
+        last = max((number for number, line in enumerate(lines) if line.startswith(_VALIDATED)), default=0)
+        for number, line in enumerate(lines):
             try:
-                yield _event_of(json_object(line))
+                if len(line) > MAX_LINE_BYTES:
+                    raise ValueError("a line longer than any event")
+                yield _event_of(json_object(line if number >= last else _cut(line)))
             except (ValueError, KeyError, TypeError):
                 self._damage["events.jsonl"] = "events.jsonl holds lines that cannot be read; they are left out."
+
+
+def _impossible_steps(rows: npt.NDArray[np.void]) -> npt.NDArray[np.bool_]:
+    """Rows that no training writes: losses and norms may be anything, times, rates and counts may not."""
+    return (
+        ~(np.isfinite(rows["seconds"]) & (rows["seconds"] >= 0) & np.isfinite(rows["learning_rate"]))
+        | (rows["learning_rate"] < 0)
+        | (rows["images"] == 0)
+        | (rows["correct"] > rows["images"])
+    )
+
+
+def _impossible_reports(rows: npt.NDArray[np.void]) -> npt.NDArray[np.bool_]:
+    wrong = np.zeros(len(rows), bool)
+    for name in ("seconds", "duration", "data_seconds"):
+        wrong |= ~(np.isfinite(rows[name]) & (rows[name] >= 0))
+    for name in ("step", "resident", "allocated", "reserved", "peak", "total"):
+        wrong |= rows[name] > MAX_NUMBER
+    return wrong
+
+
+def _cut(line: bytes) -> bytes:
+    """A validation's line without its mistakes; any other line as it is."""
+    first, last = line.find(_MISTAKES), line.rfind(_AFTER_MISTAKES)
+    if not line.startswith(_VALIDATED) or not 0 <= first < last:
+        return line
+    return line[: first + len(_MISTAKES)] + line[last:]
+
+
+def _without_mistakes(validated: Validated) -> Validated:
+    return replace(validated, evaluation=replace(validated.evaluation, mistakes=()))
 
 
 def read_config(folder: Path) -> TrainConfig:
@@ -196,8 +241,10 @@ def _event_of(values: dict[str, Any]) -> Event:
     if kind == "started":
         started = record(RunStarted, values)
         # The run's script is written with these.
-        if not _DEVICE.fullmatch(started.device) or started.precision not in PRECISIONS[1:] or started.threads < 1:
-            raise ValueError("a device, precision or number of threads that does not exist")
+        if not DEVICE.fullmatch(started.device) or started.precision not in PRECISIONS[1:]:
+            raise ValueError("a device or precision that does not exist")
+        if not 1 <= started.threads <= MAX_THREADS or len(started.notes) > MAX_NOTES:
+            raise ValueError("more threads or notes than a run has")
         return started
     if kind == "stopped_early":
         return record(StoppedEarly, values)
@@ -206,9 +253,13 @@ def _event_of(values: dict[str, Any]) -> Event:
 
 
 def _evaluation_of(values: dict[str, Any]) -> Evaluation:
+    if len(values["mistakes"]) > MAX_MISTAKES:
+        raise ValueError("more mistakes than are ever kept")
     mistakes = tuple(record(Mistake, {**one, "image": base64.b64decode(one["image"])}) for one in values["mistakes"])
     found = record(Evaluation, {**values, "mistakes": mistakes})
     whole = len(found.confusion) == 10 and all(len(row) == 10 for row in found.confusion)
     if not whole or any(len(one.image) != 784 or {one.label, one.predicted} - set(range(10)) for one in mistakes):
         raise ValueError("an evaluation of something else than ten digits")
+    if not 0 <= found.accuracy <= 1 or not 0 <= found.seconds < math.inf or found.unanswered < 0:
+        raise ValueError("an accuracy or a time that cannot be")
     return found

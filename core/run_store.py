@@ -51,7 +51,7 @@ except ImportError:  # Windows
     fcntl = None
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
-_STATE = re.compile(r"step-(\d{8})(-kept)?\.pt")
+_STATE = re.compile(r"step-(\d{8})(-kept)?\.pt", re.ASCII)
 _STATUS_SECONDS = 1.0
 _LOCK_SECONDS = 1.0  # somebody may just be looking whether it is held
 
@@ -64,7 +64,9 @@ def runs_root() -> Path:
 def run_folder(root: Path, run_id: str) -> Path:
     """The folder of a run. Raises RunError for an id that is none, so no text from a browser becomes another path."""
     if not _ID.fullmatch(run_id):
-        raise RunError(f"{run_id!r:.80} is not a run's id: letters, digits, - and _ only.")
+        raise RunError(
+            "This is not a run's id, which has letters, digits, - and _ only."
+        )  # not repeated: a link may say anything
     return root / run_id
 
 
@@ -242,14 +244,22 @@ class RunWriter:
 
 
 def _new_folder(root: Path, created: float) -> Path:
-    """A folder that nobody had. The id says when, in local time, to 1/256 of a second, so that ids are in the order of time."""
-    stamp = time.strftime("%Y%m%d-%H%M%S", time.localtime(created)) + f"-{int(created % 1 * 256):02x}"
+    """A folder that nobody had."""
     root.mkdir(parents=True, exist_ok=True)
     while True:
-        folder = root / f"{stamp}{secrets.token_hex(1)}"
+        folder = root / fresh_id(root, created)
         with suppress(FileExistsError):  # another process took the same digits in the same moment
             folder.mkdir()
             return folder
+
+
+def fresh_id(root: Path, created: float | None = None) -> str:
+    """An id that no run has. It says when, in local time, to 1/256 of a second, so that ids are in the order of time."""
+    created = time.time() if created is None else created
+    stamp = time.strftime("%Y%m%d-%H%M%S", time.localtime(created)) + f"-{int(created % 1 * 256):02x}"
+    while (root / (name := f"{stamp}{secrets.token_hex(1)}")).exists():
+        pass
+    return name
 
 
 def _is_kept(line: bytes, validated_step: int) -> bool:
@@ -294,6 +304,8 @@ def _read_status(folder: Path) -> RunInfo:
         info = record(RunInfo, {**values, "run_id": folder.name})
         if not all(math.isfinite(value) for value in asdict(info).values() if isinstance(value, float)):
             raise ValueError("a number in it is not finite")
+        if not all(value is None or 0 <= value <= 1 for value in (info.test_accuracy, info.best_accuracy)):
+            raise ValueError("an accuracy in it is not between 0 and 1")
         return info
     except FileNotFoundError:
         raise RunError(f"There is no run {folder.name}. It may have been deleted.") from None
@@ -364,12 +376,14 @@ def state_path(folder: Path, step: int, *, kept: bool = False) -> Path:
 
 
 def saved_states(folder: Path) -> dict[int, Path]:
-    """Step -> file of the training states that a run can go on from, by step; looks at names only."""
+    """Step -> file of the training states that a run can go on from, by step; looks at names only. Of one step that was saved
+    by itself and by hand the automatic file is given, so that it can be thinned out."""
     try:
-        found = {int(match[1]): path for path in (folder / "states").iterdir() if (match := _STATE.fullmatch(path.name))}
+        found = {path.name: int(match[1]) for path in (folder / "states").iterdir() if (match := _STATE.fullmatch(path.name))}
     except OSError:
         return {}
-    return dict(sorted(found.items()))
+    # In this order the shorter, automatic name comes last and stays.
+    return dict(sorted((step, folder / "states" / name) for name, step in sorted(found.items(), key=lambda one: -len(one[0]))))
 
 
 def newest_run_id(root: Path) -> str | None:

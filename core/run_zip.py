@@ -16,23 +16,29 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from core.archives import ArchiveError, read_archive
 from core.disk_use import check_disk
 from core.errors import CoreError, RunError
 from core.events import RunStatus
 from core.files import replace_text
 from core.lesson import load_drawings
 from core.predictor import read_predictor
+from core.records import json_object
 from core.run_notes import read_notes
 from core.run_reader import RunReader
-from core.run_store import read_info, run_folder, saved_states
+from core.run_store import fresh_id, read_info, run_folder, saved_states
 from core.saved_state import load_state
 
 MANIFEST, FORMAT, VERSION = "digit-lab-run.json", "digit-lab-run", 1
 MAX_FILES, MAX_UNPACKED_BYTES = 500, 512 * 2**20
 _KNOWN = re.compile(
     r"(config\.json|environment\.json|status\.json|notes\.json|steps\.bin|reports\.bin|events\.jsonl|best\.pt|last\.pt|"
-    r"drawings\.npz|(snapshots)/(step-\d{8}\.pt)|(states)/(step-\d{8}(?:-kept)?\.pt))"
+    r"drawings\.npz|(snapshots)/(step-\d{8}\.pt)|(states)/(step-\d{8}(?:-kept)?\.pt))",
+    re.ASCII,
 )
+_OWN_ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{4}(-\d{1,2})?", re.ASCII)
+_MAX_WEIGHTS_BYTES = 64 * 2**20
+_LIMITS = {"steps.bin": 256 * 2**20, "reports.bin": 64 * 2**20, "events.jsonl": 64 * 2**20}
 _NEEDED = ("config.json", "status.json")
 _PART, _PART_SECONDS = ".part-", 3600
 
@@ -98,7 +104,13 @@ def unpack_run(content: bytes, runs_root: Path, name: str = "a zip") -> Unpacked
         raise RunError(f"The run cannot be kept in {runs_root}: {error.strerror or error}.") from error
     finally:
         shutil.rmtree(part, ignore_errors=True)
-    notes = () if target.name == run_id else (f"There is a run {run_id} already, so this one is called {target.name}.",)
+    notes = (
+        ()
+        if target.name == run_id
+        else (
+            f"There is a run {run_id} already, or its name is none that a run here gets, so this one is called {target.name}.",
+        )
+    )
     return Unpacked(target.name, notes)
 
 
@@ -129,50 +141,52 @@ def _parts(name: str) -> tuple[str, ...]:
 def _read(content: bytes) -> tuple[str, dict[str, bytes]]:
     """(id, content by known name), held against the manifest."""
     try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            entries = {entry.filename: entry for entry in archive.infolist()}
-            if len(archive.infolist()) > MAX_FILES or sum(entry.file_size for entry in entries.values()) > MAX_UNPACKED_BYTES:
-                raise RunError(f"The zip holds more than a run does: at most {MAX_FILES} files and "
-                               f"{MAX_UNPACKED_BYTES // 2**20} MiB unpacked.")  # fmt: skip
-            if MANIFEST not in entries:
-                raise RunError("This zip is not a run of Digit Lab: its list of files is missing. Export a run with Zip.")
-            about = json.loads(_unpacked(archive, entries[MANIFEST]))
-            if not isinstance(about, dict) or about.get("format") != FORMAT:
-                raise RunError("This zip is not a run of Digit Lab. Export a run with Zip.")
-            if about.get("version") != VERSION:
-                raise RunError(f"This run's zip has version {about.get('version')!r:.20}; this one reads {VERSION}.")
-            digests, run_id = about["files"], str(about["run_id"])
-            if strange := [name for name in digests if not _KNOWN.fullmatch(name)]:
-                raise RunError(f"The zip lists a file that no run has: {strange[0]!r:.80}.")
-            if missing := [name for name in (*_NEEDED, *digests) if name not in digests or name not in entries]:
-                raise RunError(f"The zip lacks {missing[0]}.")
-            files = {name: _unpacked(archive, entries[name]) for name in digests}
-    except RunError:
-        raise
-    except Exception as error:  # zipfile raises many kinds for damaged files
-        raise RunError(f"The file is no zip, or damaged ({type(error).__name__}: {str(error)[:80]}).") from error
+        files = read_archive(content, _limit_of, max_entries=MAX_FILES, max_bytes=MAX_UNPACKED_BYTES)
+    except ArchiveError as error:
+        raise RunError(f"This zip is not taken in: {error}. A run's zip comes from Export, Whole run.") from error
+    if MANIFEST not in files:
+        raise RunError("This zip is not a run of Digit Lab: its list of files is missing. Export a run with Zip.")
+    try:
+        about = json_object(files.pop(MANIFEST))
+        if about.get("format") != FORMAT:
+            raise RunError("This zip is not a run of Digit Lab. Export a run with Zip.")
+        if about.get("version") != VERSION:
+            raise RunError(f"This run's zip has version {about.get('version')!r:.20}; this one reads {VERSION}.")
+        digests, run_id = dict(about["files"]), str(about["run_id"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise RunError(f"The zip's list of files is damaged ({type(error).__name__}).") from error
+    if missing := [name for name in (*_NEEDED, *digests) if name not in digests or name not in files]:
+        raise RunError(f"The zip lacks {repr(missing[0])[1:-1]:.80}.")
     for name, data in files.items():
-        if hashlib.sha256(data).hexdigest() != digests[name]:
+        if digests.get(name) != hashlib.sha256(data).hexdigest():
             raise RunError(f"{name} in the zip is damaged: its digest does not fit.")
     run_folder(Path("."), run_id)  # an id, not a path
     return run_id, files
 
 
-def _unpacked(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
-    """At most as much as the entry says: a bomb that lies about its size ends there."""
-    with archive.open(entry) as stream:
-        content = stream.read(entry.file_size + 1)
-    if len(content) > entry.file_size:
-        raise RunError(f"{entry.filename!r:.60} in the zip is longer than it says.")
-    return content
+def _limit_of(name: str) -> int | None:
+    """The most bytes that a file of a run has."""
+    if name == MANIFEST:
+        return 2**20
+    if not _KNOWN.fullmatch(name):
+        return None
+    return _LIMITS.get(name, _MAX_WEIGHTS_BYTES if name.endswith(".pt") else 2**20)
 
 
 def _free_folder(root: Path, run_id: str) -> Path:
-    for number in range(1, 100):
-        name = run_id if number == 1 else f"{run_id[:60]}-{number}"
-        if not (folder := run_folder(root, name)).exists():
-            return folder
-    raise RunError(f"There are a hundred copies of run {run_id} already.")
+    """Under its own id where that is free and of a time that has been; else under one of now. Another name would be the newest
+    run of this server for good."""
+    if _is_of_the_past(run_id) and not (folder := run_folder(root, run_id)).exists():
+        return folder
+    return root / fresh_id(root)
+
+
+def _is_of_the_past(run_id: str) -> bool:
+    try:
+        made = time.mktime(time.strptime(run_id[:15], "%Y%m%d-%H%M%S"))
+    except (ValueError, OverflowError):
+        return False
+    return _OWN_ID.fullmatch(run_id) is not None and made < time.time() + 86_400
 
 
 def _check(folder: Path) -> None:
@@ -181,13 +195,16 @@ def _check(folder: Path) -> None:
         snapshot = RunReader(folder).read()
         read_notes(folder)
         load_drawings(folder)
+        environment = folder / "environment.json"
+        if environment.exists():
+            json_object(environment.read_bytes())
         for path in (folder / "best.pt", folder / "last.pt", *(folder / "snapshots").glob("*.pt")):
             if path.exists():
                 read_predictor(path)
         for step, path in saved_states(folder).items():
             if load_state(path).step != step:
                 raise RunError(f"{path.name} holds the state of another step.")
-    except CoreError as error:
+    except (CoreError, ValueError) as error:
         raise RunError(f"The zip holds a run that cannot be read: {str(error).replace(folder.name, 'in it')}") from error
     if snapshot.damage:
         raise RunError(f"The zip holds a damaged run: {' '.join(snapshot.damage)}")

@@ -4,6 +4,7 @@ No generator is saved: every random number follows from the seed and the place i
 enough.
 """
 
+import math
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,10 +13,12 @@ from typing import Any
 from torch import Tensor
 
 from core.checkpoints import read_checkpoint, write_checkpoint
-from core.config import TrainConfig
-from core.errors import CheckpointError
-from core.run_store import saved_states
-from core.train_loop import TrainState, copy_weights, new_state
+from core.config import PRECISIONS, TrainConfig
+from core.errors import CheckpointError, DeviceError
+from core.events import DEVICE, MAX_THREADS
+from core.model_fit import differences
+from core.run_store import saved_states, state_path
+from core.train_loop import MAX_SKIPPED_UPDATES, TrainState, copy_weights, new_state
 
 FORMAT, VERSION = "digit-lab-training-state", 1
 # What of a TrainState is a plain value.
@@ -58,7 +61,7 @@ def save_state(path: Path, state: TrainState, *, durable: bool = True) -> None:
         "precision": state.precision,
         "threads": state.threads,
         "model": copy_weights(state.model),
-        "optimizer": _on_cpu(state.optimizer.state_dict()),
+        "optimizer": copied(state.optimizer.state_dict()),
         "schedule": state.schedule.state_dict(),
         "plateau": state.plateau.state_dict() if state.plateau is not None else None,
         "scaler": state.scaler.state_dict(),
@@ -69,18 +72,59 @@ def save_state(path: Path, state: TrainState, *, durable: bool = True) -> None:
     write_checkpoint(path, content, durable=durable)
 
 
-def _on_cpu(value: Any) -> Any:
+def copied(value: Any) -> Any:
+    """Nested plain values with every tensor as an independent copy on the CPU."""
     if isinstance(value, Tensor):
         return value.detach().to("cpu", copy=True)
     if isinstance(value, dict):
-        return {key: _on_cpu(one) for key, one in value.items()}
-    return [_on_cpu(one) for one in value] if isinstance(value, list) else value
+        return {key: copied(one) for key, one in value.items()}
+    return type(value)(copied(one) for one in value) if isinstance(value, list | tuple) else value
 
 
 def load_state(path: Path) -> SavedState:
-    """Read a training state, checked. Raises CheckpointError."""
+    """Read a training state, every plain value checked for its kind and range, as a form's would be. Raises CheckpointError."""
     content = read_checkpoint(path, FORMAT, VERSION, _NEEDED)
+    if problem := _problem(content, content["config"]):
+        raise CheckpointError(f"{path.name} holds {problem}.")
     return SavedState(content["config"], content)
+
+
+def _problem(content: dict[str, Any], config: TrainConfig) -> str:
+    """What no state of a training has, in words; "" when all is well."""
+    step = content["step"]
+    whole = {
+        "epoch": config.epochs, "batch": config.batches_per_epoch(), "skipped_updates": MAX_SKIPPED_UPDATES,
+        "validated_step": step, "best_step": step, "stale_validations": step + 1, "threads": MAX_THREADS,
+    }  # fmt: skip
+    for name, highest in whole.items():
+        if type(value := content[name]) is not int or not 0 <= value <= highest:
+            return f"{name} {value!r:.40}, where 0 to {highest:,} can be"
+    if not content["threads"]:
+        return "threads 0, where 1 or more can be"
+    if not _is_number(content["seconds"], least=0.0) or not math.isfinite(content["seconds"]):
+        return f"seconds {content['seconds']!r:.40}, where a time can be"
+    if not _is_number(content["lowest_loss"]):
+        return f"lowest_loss {content['lowest_loss']!r:.40}, where a loss can be"
+    if not isinstance(device := content["device"], str) or not DEVICE.fullmatch(device):
+        return f"device {device!r:.40}, which no training has"
+    if content["precision"] not in PRECISIONS[1:]:
+        return f"precision {content['precision']!r:.40}, which no training has"
+    if problem := _optimizer_problem(content["optimizer"]):
+        return problem
+    score = content["best_score"]
+    if not isinstance(score, list) or len(score) != 2 or not all(map(_is_number, score)):
+        return f"best_score {score!r:.40}, where accuracy and loss can be"
+    for name in ("model", "best_weights"):
+        if not isinstance(content[name], dict) or not all(isinstance(one, Tensor) for one in content[name].values()):
+            return f"{name} that are no weights"
+    if content["best_weights"] and differences(content["best_weights"], content["model"]):
+        return "best_weights of another network"
+    return ""
+
+
+def _is_number(value: Any, least: float = -math.inf) -> bool:
+    """A float or whole number that is not NaN; infinities count."""
+    return type(value) in (int, float) and value >= least
 
 
 def restored(saved: SavedState) -> TrainState:
@@ -91,22 +135,83 @@ def restored(saved: SavedState) -> TrainState:
     """
     content, config = saved.content, saved.config
     exact = replace(config, device=content["device"], precision=content["precision"], threads=content["threads"])
-    state = new_state(exact)
+    try:
+        state = new_state(exact)
+    except DeviceError as error:
+        raise DeviceError(f"This run was trained on {content['device']} with {content['threads']} threads, and goes on bit for "
+                          f"bit only so. {error} Or fork it: a fork goes on with what this machine "
+                          "has.") from error  # fmt: skip
     state.config = config
     try:
         state.model.load_state_dict(content["model"])
-        state.optimizer.load_state_dict(content["optimizer"])
-        state.schedule.load_state_dict(content["schedule"])
+        state.optimizer.load_state_dict(optimizer_state(content["optimizer"], state))
+        state.schedule.load_state_dict(_of_same_kind(content["schedule"], state.schedule.state_dict()))
         if state.plateau is not None:
-            state.plateau.load_state_dict(content["plateau"])
-        state.scaler.load_state_dict(content["scaler"])
-    except (RuntimeError, ValueError, KeyError, TypeError) as error:
+            state.plateau.load_state_dict(_of_same_kind(content["plateau"], state.plateau.state_dict()))
+        state.scaler.load_state_dict(_of_same_kind(content["scaler"], state.scaler.state_dict()))
+    except (RuntimeError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
         raise CheckpointError(f"The saved state of step {saved.step:,} does not fit its settings: {error}") from error
     state.best_score = tuple(content["best_score"])
-    state.best_weights = content["best_weights"]
+    state.best_weights = {name: value.clone() for name, value in content["best_weights"].items()}
     for name in _PLAIN:
         setattr(state, name, content[name])
     return state
+
+
+def optimizer_state(given: Any, state: TrainState) -> dict[str, Any]:
+    """An optimizer's saved state as a copy of its own (`load_state_dict` would keep the very tensors, and the next step would
+    change them in the file's content, too), held against what this optimizer has. Raises ValueError."""
+    fresh = state.optimizer.state_dict()
+    parameters = list(state.model.parameters())
+    groups = given["param_groups"]
+    if len(groups) != len(fresh["param_groups"]):
+        raise ValueError("the optimizer has another number of parameter groups")
+    kept = [_of_same_kind(group, own, more=("plateau_factor", "initial_lr")) for group, own in
+            zip(groups, fresh["param_groups"], strict=True)]  # fmt: skip
+    for group, own in zip(kept, fresh["param_groups"], strict=True):
+        if group["params"] != own["params"] or not 0 <= group["lr"] < math.inf:
+            raise ValueError("the optimizer's groups are not those of this network")
+    for index, values in given["state"].items():
+        if type(index) is not int or not 0 <= index < len(parameters) or not isinstance(values, dict):
+            raise ValueError(f"the optimizer keeps something for a parameter {index!r:.20}")
+        for name, value in values.items():
+            if isinstance(value, Tensor) and value.dim() and value.shape != parameters[index].shape:
+                raise ValueError(f"the optimizer's {name} of parameter {index} is {tuple(value.shape)}")
+    return {"state": copied(given["state"]), "param_groups": kept}
+
+
+def _of_same_kind(given: Any, own: dict[str, Any], more: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Those values of a saved dictionary that the living one has too, of the same kinds. Raises ValueError."""
+    if not isinstance(given, dict):
+        raise ValueError(f"{type(given).__name__} where a dictionary belongs")
+    for name, value in own.items():
+        if name not in given:
+            raise ValueError(f"{name} is missing")
+        if not _alike(given[name], value):
+            raise ValueError(f"{name} is {given[name]!r:.40}")
+    extra = {name: given[name] for name in more if _is_number(given.get(name))}
+    return {**{name: copied(given[name]) for name in own}, **extra}
+
+
+def _optimizer_problem(optimizer: Any) -> str:
+    groups = optimizer.get("param_groups") if isinstance(optimizer, dict) else None
+    if not isinstance(groups, list) or len(groups) != 1 or not isinstance(groups[0], dict):
+        return "no state of an optimizer"
+    rate = groups[0].get("lr")
+    if not isinstance(rate, int | float) or not 0 <= rate < math.inf:
+        return f"a learning rate {rate!r:.40}, where a number can be"
+    factor = groups[0].get("plateau_factor", 1.0)
+    return "" if isinstance(factor, int | float) and 0 <= factor < math.inf else f"a plateau factor {factor!r:.40}"
+
+
+def _alike(value: Any, own: Any) -> bool:
+    numbers = (bool, int, float, type(None))
+    if isinstance(own, numbers):
+        return isinstance(value, numbers)
+    if isinstance(own, list | tuple):
+        same = isinstance(value, list | tuple) and len(value) == len(own)
+        return same and all(map(_alike, value, own))
+    return type(value) is type(own)
 
 
 def newest_state(run: Path, up_to: int | None = None) -> SavedState:
@@ -120,13 +225,16 @@ def newest_state(run: Path, up_to: int | None = None) -> SavedState:
         if up_to is not None and step > up_to:
             problems.append(f"{path.name} is of a step whose metrics are missing: they reach to step {up_to:,}. Fork it.")
             continue
-        try:
-            found = load_state(path)
-            if found.step == step:
-                return found
-            problems.append(f"{path.name} holds the state of step {found.step:,}.")
-        except CheckpointError as error:
-            problems.append(str(error))
+        for one in dict.fromkeys((path, state_path(run, step, kept=True))):  # of one step there may be both
+            if not one.exists():
+                continue
+            try:
+                found = load_state(one)
+                if found.step == step:
+                    return found
+                problems.append(f"{one.name} holds the state of step {found.step:,}.")
+            except CheckpointError as error:
+                problems.append(str(error))
     raise CheckpointError(f"Run {run.name} keeps no state to go on from. {' '.join(problems)}".strip())
 
 

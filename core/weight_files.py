@@ -8,6 +8,7 @@ import functools
 import hashlib
 import io
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
@@ -17,14 +18,18 @@ import safetensors.torch
 import torch
 from torch import Tensor, nn
 
+from core.checkpoints import MAX_STEP
 from core.config import MODEL_NAMES, TrainConfig
-from core.errors import CheckpointError
+from core.errors import CheckpointError, CoreError
+from core.model_fit import COUNTER, counters_note, differences, weights_problems, with_counters
 from core.models import Dropout, build_model, outline
 from core.safe_load import MoreThanWeightsError, load_plain
 
 MAX_FILE_BYTES = 64 * 2**20
 MAX_UNPACKED_BYTES = 256 * 2**20
+_MAX_HEADER_BYTES = 2**20  # of safetensors: JSON that is read before anything else
 _WRAPPERS = ("state_dict", "model_state_dict", "weights", "model")
+MAX_NAME = 300
 _PREFIXES = ("module", "_orig_mod")  # of DataParallel and of torch.compile
 
 
@@ -34,13 +39,42 @@ class WeightFormat(StrEnum):
     STATE_DICT = "state_dict"
     WHOLE_MODEL = "whole_model"
     SAFETENSORS = "safetensors"
+    TUTORIAL = "tutorial"
 
 
 FILE_NAMES = {
     WeightFormat.STATE_DICT: "weights.pt",
     WeightFormat.WHOLE_MODEL: "model.pt",
     WeightFormat.SAFETENSORS: "weights.safetensors",
+    WeightFormat.TUTORIAL: "model_weights.pth",
 }
+# The network of many PyTorch guides, written as they write it: the same layers as simple_cnn under other names. (Pooling after
+# ReLU there and before it here give the same values.)
+TUTORIAL_NAMES = {
+    "conv1.weight": "features.0.weight",
+    "conv1.bias": "features.0.bias",
+    "conv2.weight": "features.3.weight",
+    "conv2.bias": "features.3.bias",
+    "output.weight": "classifier.weight",
+    "output.bias": "classifier.bias",
+}
+_TUTORIAL_SOURCE = """class SimpleCNN(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.features = nn.Sequential(
+            nn.Conv2d(1, 32, kernel_size=3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+            nn.Conv2d(32, 64, kernel_size=3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+        )
+        self.classifier = nn.Linear(64 * 7 * 7, 10)
+
+    def forward(self, x):
+        return self.classifier(self.features(x).flatten(1))
+"""
+
+
+def formats_of(config: TrainConfig) -> list[WeightFormat]:
+    """The ways in which a network's weights can leave: the guides' names fit one network only."""
+    return [kind for kind in WeightFormat if kind != WeightFormat.TUTORIAL or config.model == "simple_cnn"]
 
 
 def packed(kind: WeightFormat, weights: dict[str, Tensor], config: TrainConfig) -> bytes:
@@ -50,6 +84,8 @@ def packed(kind: WeightFormat, weights: dict[str, Tensor], config: TrainConfig) 
         # The format has no checksum of its own: without one a flipped byte would go unnoticed.
         metadata = {"format": "pt", "model": config.model, "sha256": tensors_digest(weights)}
         return safetensors.torch.save(weights, metadata)
+    if kind == WeightFormat.TUTORIAL:
+        weights = {other: weights[name] for name, other in TUTORIAL_NAMES.items()}
     target = io.BytesIO()
     torch.save(plain_model(config, weights) if kind == WeightFormat.WHOLE_MODEL else weights, target)
     return target.getvalue()
@@ -84,6 +120,8 @@ def loading_lines(kind: WeightFormat, config: TrainConfig) -> str:
     else:
         head = "from collections import OrderedDict\n\nimport torch\nfrom torch import nn\n"
         load = f"model = {network_source(config)}\n"
+        if kind == WeightFormat.TUTORIAL:
+            head, load = "import torch\nfrom torch import nn\n", f"\n{_TUTORIAL_SOURCE}\n\nmodel = SimpleCNN()\n"
         if kind == WeightFormat.SAFETENSORS:
             head = head.replace("import torch\n", "import torch\nfrom safetensors.torch import load_file\n", 1)
             load += f'model.load_state_dict(load_file("{name}"))\n'
@@ -127,7 +165,7 @@ class FoundWeights:
 
 def read_weights(content: bytes, name: str, *, allow_pickle: bool = False) -> FoundWeights:
     """Read a file that somebody gave: a checkpoint of ours, a state_dict, safetensors; from any device, with the prefixes of
-    DataParallel and torch.compile.
+    DataParallel, torch.compile and Lightning, or under other names in the same order (see `_fitted`).
 
     Args:
         name: what the file is called, for messages only; it is never used as a path.
@@ -144,7 +182,7 @@ def read_weights(content: bytes, name: str, *, allow_pickle: bool = False) -> Fo
     notes: list[str] = []
     loaded = _safetensors(content, shown) if _is_safetensors(content) else _torch_file(content, shown, allow_pickle)
     config, step = _origin(loaded)
-    tensors = _plain_names(_tensors(loaded, shown), notes)
+    tensors = _plain_names(_tensors(loaded, shown), shown, notes)
     return _fitted(tensors, config, step, shown, notes)
 
 
@@ -154,13 +192,15 @@ def _is_safetensors(content: bytes) -> bool:
 
 
 def _safetensors(content: bytes, shown: str) -> dict[str, Any]:
+    length = int.from_bytes(content[:8], "little")
+    if length > _MAX_HEADER_BYTES:
+        raise CheckpointError(f"{shown} has a header of {length:,} bytes; at most {_MAX_HEADER_BYTES:,} are read.")
     try:
         tensors = safetensors.torch.load(content)
-        length = int.from_bytes(content[:8], "little")
         metadata = json.loads(content[8 : 8 + length]).get("__metadata__") or {}
     except (safetensors.SafetensorError, ValueError, AttributeError, RuntimeError, KeyError) as error:
         raise CheckpointError(f"{shown} is a damaged safetensors file ({error}).") from error
-    if metadata.get("sha256") not in (None, tensors_digest(tensors)):
+    if not isinstance(metadata, dict) or metadata.get("sha256") not in (None, tensors_digest(tensors)):
         raise CheckpointError(f"{shown} was altered or damaged: its digest does not fit its content.")
     return tensors
 
@@ -169,6 +209,8 @@ def _torch_file(content: bytes, shown: str, allow_pickle: bool) -> Any:
     if not content.startswith((b"PK", b"\x80")):  # a zip archive, or a pickle of older versions
         raise CheckpointError(f"{shown} is no file with weights: it begins with none of PyTorch's marks.")
     try:
+        if allow_pickle and not content.startswith(b"PK"):
+            return _unpickled(content, shown)
         return load_plain(content, shown, limit=MAX_UNPACKED_BYTES)
     except MoreThanWeightsError as error:
         if allow_pickle:
@@ -192,9 +234,10 @@ def _origin(loaded: Any) -> tuple[TrainConfig | None, int]:
     """The settings and the step that a checkpoint of ours names."""
     if not isinstance(loaded, dict) or not str(loaded.get("format", "")).startswith("digit-lab-"):
         return None, 0
+    step = loaded.get("step")
     try:
-        return TrainConfig.from_dict(loaded["config"]), int(loaded["step"])
-    except Exception:
+        return TrainConfig.from_dict(loaded["config"]), step if type(step) is int and 0 <= step <= MAX_STEP else 0
+    except (CoreError, KeyError, TypeError):
         return None, 0
 
 
@@ -209,30 +252,62 @@ def _tensors(loaded: Any, shown: str) -> dict[str, Tensor]:
     raise CheckpointError(f"{shown} holds no dictionary of weights. Save model.state_dict().")
 
 
-def _plain_names(tensors: dict[str, Tensor], notes: list[str]) -> dict[str, Tensor]:
-    """Without the parts that DataParallel and torch.compile put into names, wherever they stand."""
-    named = {".".join(part for part in name.split(".") if part not in _PREFIXES): value for name, value in tensors.items()}
-    if named.keys() != tensors.keys():
+def _plain_names(tensors: dict[str, Tensor], shown: str, notes: list[str]) -> dict[str, Tensor]:
+    """Without the parts that wrappers put into names: DataParallel and torch.compile anywhere, others (Lightning's `model.`)
+    before all of them. Raises CheckpointError when two names would become one."""
+    if longest := next((name for name in tensors if len(name) > MAX_NAME), None):
+        raise CheckpointError(
+            f"{shown} has a tensor whose name has {len(longest):,} characters; at most {MAX_NAME} belong there."
+        )
+    without = {name: ".".join(part for part in name.split(".") if part not in _PREFIXES) for name in tensors}
+    if list(without) != list(without.values()):
         notes.append("The prefixes module. and _orig_mod. (DataParallel, torch.compile) were taken off the names.")
-    return named
+    known = {name for model in MODEL_NAMES for name in outline(TrainConfig(model=model)).state_dict()}
+    shorter, taken = without, ""
+    while not known & set(shorter.values()) and (first := _common_part(shorter.values())):
+        shorter = {name: plain.partition(".")[2] for name, plain in shorter.items()}
+        taken += f"{first}."
+    if taken and known & set(shorter.values()):
+        without = shorter
+        notes.append(f"The prefix {taken} before all names was taken off.")
+    by_plain: dict[str, str] = {}
+    for name, plain in without.items():
+        if plain in by_plain:
+            raise CheckpointError(f"{shown} holds two tensors that would both be called {plain[:60]!r}: "
+                                  f"{by_plain[plain][:60]!r} and {name[:60]!r}. Save one model's state_dict().")  # fmt: skip
+        by_plain[plain] = name
+    return {plain: tensors[name] for plain, name in by_plain.items()}
+
+
+def _common_part(names: Iterable[str]) -> str:
+    """The first part of all names when they share it and each has more parts; else ""."""
+    firsts = {name.partition(".")[0] if "." in name else "" for name in names}
+    return firsts.pop() if len(firsts) == 1 else ""
 
 
 def _fitted(tensors: dict[str, Tensor], config: TrainConfig | None, step: int, shown: str, notes: list[str]) -> FoundWeights:
+    """The network that tensors belong to, by their names; failing that, by their shapes and order. Raises CheckpointError."""
     names = (config.model,) if config is not None else MODEL_NAMES
     problems: dict[str, list[str]] = {}
     for model in names:
-        expected = dict(build_model(TrainConfig(model=model)).state_dict())
-        counters = [key for key in expected if key.endswith("num_batches_tracked") and key not in tensors]
-        filled = tensors | {key: torch.zeros_like(expected[key]) for key in counters}
-        found = _differences(filled, expected)
+        expected = dict(outline(TrainConfig(model=model)).state_dict())
+        filled, missing = with_counters(tensors, expected)
+        found = differences(filled, expected)
         if not found:
-            if counters:
-                notes.append("num_batches_tracked was missing and is taken as 0; only momentum None needs it.")
-            weights = {key: filled[key].to(expected[key].dtype) for key in expected}
-            if bad := [key for key, value in weights.items() if not bool(torch.isfinite(value).all())]:
-                notes.append(f"Not finite: {', '.join(bad[:3])}.")
-            return FoundWeights(weights, config or replace(TrainConfig(), model=model), step, tuple(notes))
+            chosen = config or replace(TrainConfig(), model=model)
+            return FoundWeights(_as_expected(filled, expected, shown, notes), chosen, step, (*notes, *counters_note(missing)))
         problems[model] = found
+    for model in names:
+        expected = dict(outline(TrainConfig(model=model)).state_dict())
+        if match := _by_shape(tensors, expected):
+            notes.append("Matched by shape and order, since the names are others: "
+                         + ", ".join(f"{ours} is {theirs}" for ours, theirs in match.items())
+                         + ". Whether the layers between them do the same cannot be seen from a file: look at the accuracy on "
+                           "test digits.")  # fmt: skip
+            filled, missing = with_counters({ours: tensors[theirs] for ours, theirs in match.items()}, expected)
+            weights = _as_expected(filled, expected, shown, notes)
+            return FoundWeights(weights, config or replace(TrainConfig(), model=model), step,
+                                (*notes, *counters_note(missing)))  # fmt: skip
     model, found = min(problems.items(), key=lambda entry: len(entry[1]))
     more = f" and {len(found) - 4} more" if len(found) > 4 else ""
     raise CheckpointError(
@@ -240,11 +315,41 @@ def _fitted(tensors: dict[str, Tensor], config: TrainConfig | None, step: int, s
     )
 
 
-def _differences(found: dict[str, Tensor], expected: dict[str, Tensor]) -> list[str]:
-    differing = [f"{name[:60]!r} is not known" for name in found if name not in expected]
-    differing += [f"{name} is missing" for name in expected if name not in found]
-    return differing + [
-        f"{name} is {tuple(found[name].shape)} instead of {tuple(value.shape)}"
-        for name, value in expected.items()
-        if name in found and found[name].shape != value.shape
-    ]
+def _by_shape(tensors: dict[str, Tensor], expected: dict[str, Tensor]) -> dict[str, str]:
+    """Our name -> the file's, where the last part of the name and the shape agree, in the order of the file; {} when they
+    are not the same tensors."""
+    wanted = {name: value for name, value in expected.items() if not name.endswith(COUNTER)}
+    given = {name: value for name, value in tensors.items() if not name.endswith(COUNTER)}
+
+    def grouped(some: dict[str, Tensor]) -> dict[tuple[str, torch.Size], list[str]]:
+        groups: dict[tuple[str, torch.Size], list[str]] = {}
+        for name, value in some.items():
+            groups.setdefault((name.rpartition(".")[2], value.shape), []).append(name)
+        return groups
+
+    ours, theirs = grouped(wanted), grouped(given)
+    if {key: len(names) for key, names in ours.items()} != {key: len(names) for key, names in theirs.items()}:
+        return {}
+    return {name: other for key, names in ours.items() for name, other in zip(names, theirs[key], strict=True)}
+
+
+def _as_expected(tensors: dict[str, Tensor], expected: dict[str, Tensor], shown: str, notes: list[str]) -> dict[str, Tensor]:
+    """In the order and the number formats of the network; what changes is noted, what cannot be meant is refused."""
+    weights, changed = {}, []
+    for name, wanted in expected.items():
+        value = tensors[name]
+        if value.dtype != wanted.dtype:
+            if wanted.is_floating_point() != value.is_floating_point():
+                raise CheckpointError(f"{name} in {shown} holds {_dtype(value)} where {_dtype(wanted)} belongs: these are no "
+                                      "weights of this network (quantised ones cannot be read).")  # fmt: skip
+            changed.append(f"{name} ({_dtype(value)})")
+        weights[name] = value.to(wanted.dtype)
+    if changed:
+        more = f" and {len(changed) - 3} more" if len(changed) > 3 else ""
+        notes.append(f"Number formats were changed to those of the network: {', '.join(changed[:3])}{more}.")
+    notes += weights_problems(weights)
+    return weights
+
+
+def _dtype(value: Tensor) -> str:
+    return str(value.dtype).removeprefix("torch.")

@@ -66,7 +66,7 @@ def test_weights_of_another_architecture_are_named(images):
     weights = copy_weights(build_model(CONFIG))
     with pytest.raises(CheckpointError, match=r"do not fit mlp.*hidden.weight is missing"):
         Predictor(weights, dataclasses.replace(CONFIG, model="mlp"), 0)
-    with pytest.raises(CheckpointError, match=r"conv1.weight \(16, 1, 5, 5\) instead of \(32, 1, 3, 3\)"):
+    with pytest.raises(CheckpointError, match=r"conv1.weight is \(16, 1, 5, 5\) instead of \(32, 1, 3, 3\)"):
         Predictor(copy_weights(build_model(dataclasses.replace(CONFIG, model="fast_cnn"))), CONFIG, 0)
 
 

@@ -43,6 +43,10 @@ def steps(first: int, count: int) -> StepsEnded:
     return StepsEnded(rows, report)
 
 
+def validated(step: int, **scores: float) -> Validated:
+    return Validated(step, step / 10, dataclasses.replace(SCORE, **scores), False)
+
+
 @pytest.fixture
 def writer(runs):
     made = RunWriter.create(runs, SAMPLE, "tutorial")
@@ -81,6 +85,58 @@ def test_reading_goes_on_where_it_stopped(writer):
         if number % 3 == 0:
             assert reader.read().step == 5 * (number + 1)
     assert reader.read().steps.column("step").tolist() == list(range(1, 101))
+
+
+@given(
+    loss=st.floats(allow_nan=True, allow_infinity=True),
+    accuracy=st.floats(0, 1),
+    values=st.lists(st.floats(width=32), min_size=1, max_size=5),
+    seconds=st.floats(0, 1e9),
+)
+def test_whatever_a_training_reports_is_read_back(tmp_path_factory, loss, accuracy, values, seconds):
+    """Losses and norms of any size, NaN and infinity: all of them are results."""
+    writer = RunWriter.create(tmp_path_factory.mktemp("runs"), SAMPLE)
+    event = steps(1, len(values))
+    event.steps["loss"] = event.steps["gradient_norm"] = values
+    event.steps["seconds"] = seconds
+    writer.append(event)
+    told = (Validated(1, 0.1, dataclasses.replace(SCORE, loss=loss, accuracy=accuracy, unanswered=3), True),
+            WasTested(1, dataclasses.replace(SCORE, loss=loss)))  # fmt: skip
+    for one in told:
+        writer.append(one)
+    writer.update(best_accuracy=accuracy, test_accuracy=accuracy)
+    writer.set_status(RunStatus.FINISHED)
+    writer.close()
+    snapshot = RunReader(writer.folder).read()
+    assert snapshot.damage == ()
+    assert repr((snapshot.validations[0], snapshot.tested)) == repr(told)
+    np.testing.assert_array_equal(snapshot.steps.column("loss"), np.array(values, np.float32))
+
+
+def test_the_pictures_of_old_validations_are_neither_parsed_nor_kept(writer):
+    for number in range(1, 40):
+        writer.append(validated(number))
+    reader = RunReader(writer.folder)
+    assert [len(one.evaluation.mistakes) for one in reader.read().validations] == [0] * 38 + [1]
+    writer.append(validated(40))
+    found = reader.read().validations
+    assert [len(one.evaluation.mistakes) for one in found] == [0] * 39 + [1]
+    assert found[0].evaluation.confusion == SCORE.confusion
+    assert reader.read().damage == ()
+
+
+IMPOSSIBLE = [("seconds", np.nan), ("seconds", -1.0), ("learning_rate", np.inf), ("learning_rate", -1e-3), ("images", 0),
+              ("correct", 65)]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "value"), IMPOSSIBLE)
+def test_rows_that_no_training_writes_are_damage(writer, name, value):
+    event = steps(1, 10)
+    event.steps[name][6] = value
+    writer.append(event)
+    snapshot = RunReader(writer.folder).read()
+    assert len(snapshot.steps) == 6
+    assert "steps.bin is damaged after step 6" in snapshot.damage[0]
 
 
 @given(cut=st.integers(0, 3 * STEP_DTYPE.itemsize), text_cut=st.integers(0, 400))

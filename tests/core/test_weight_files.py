@@ -7,6 +7,7 @@ import subprocess
 import sys
 import zipfile
 
+import numpy as np
 import pytest
 import safetensors.torch
 import torch
@@ -20,7 +21,16 @@ from core.errors import CheckpointError
 from core.models import build_model
 from core.predictor import Predictor
 from core.train_loop import copy_weights
-from core.weight_files import FILE_NAMES, MAX_FILE_BYTES, WeightFormat, loading_lines, packed, plain_model, read_weights
+from core.weight_files import (
+    FILE_NAMES,
+    MAX_FILE_BYTES,
+    WeightFormat,
+    formats_of,
+    loading_lines,
+    packed,
+    plain_model,
+    read_weights,
+)
 
 CONFIG = TrainConfig(model="lab_cnn", dropout=0.4, seed=3)
 
@@ -40,8 +50,10 @@ def same(first, second):
     return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
 
 
-@pytest.mark.parametrize("kind", list(WeightFormat))
-@pytest.mark.parametrize("model", MODEL_NAMES)
+WAYS = [(model, kind) for model in MODEL_NAMES for kind in formats_of(TrainConfig(model=model))]
+
+
+@pytest.mark.parametrize(("model", "kind"), WAYS)
 def test_the_lines_shown_load_the_file_in_a_plain_script(kind, model, tmp_path):
     config = TrainConfig(model=model, dropout=0.4, seed=3)
     weights = copy_weights(build_model(config))
@@ -101,11 +113,92 @@ def test_a_prefix_in_the_middle_of_a_name_a_missing_counter_and_halves(weights):
     assert same(read_weights(saved(named), "x.pt").weights, weights)
     few = {name: value for name, value in weights.items() if "num_batches" not in name}
     found = read_weights(saved(few), "x.pt")
-    assert "num_batches_tracked was missing" in found.notes[0]
+    assert "norm1.num_batches_tracked, norm2.num_batches_tracked, norm3.num_batches_tracked missing" in found.notes[0]
     halves = {name: value.half() if value.is_floating_point() else value for name, value in weights.items()}
     assert read_weights(saved(halves), "x.pt").weights["conv1.weight"].dtype == torch.float32
     broken = {**weights, "norm2.running_mean": weights["norm2.running_mean"] * torch.nan}
-    assert "Not finite: norm2.running_mean" in read_weights(saved(broken), "x.pt").notes[0]
+    assert "norm2.running_mean is NaN or infinite in all 32 channels" in read_weights(saved(broken), "x.pt").notes[0]
+
+
+def test_the_guides_own_network_is_taken_in_and_gives_the_same_answers():
+    """Two convolutions with ReLU before pooling and one linear layer, as guides write it, under its own names."""
+
+    class Guide(torch.nn.Module):
+        def __init__(self, flatten):
+            super().__init__()
+            self.features = torch.nn.Sequential(
+                torch.nn.Conv2d(1, 32, 3, padding=1), torch.nn.ReLU(), torch.nn.MaxPool2d(2),
+                torch.nn.Conv2d(32, 64, 3, padding=1), torch.nn.ReLU(), torch.nn.MaxPool2d(2),
+            )  # fmt: skip
+            linear = torch.nn.Linear(64 * 7 * 7, 10)
+            self.classifier = torch.nn.Sequential(torch.nn.Flatten(), linear) if flatten else linear
+
+        def forward(self, x):
+            return self.classifier(self.features(x).flatten(1))
+
+    images = torch.randn(5, 1, 28, 28)
+    for flatten in (False, True):
+        torch.manual_seed(0)
+        guide = Guide(flatten)
+        found = read_weights(saved(guide.state_dict()), "model_weights.pth")
+        assert found.config.model == "simple_cnn"
+        assert any("conv2.weight is features.3.weight" in note and "shape and order" in note for note in found.notes)
+        with torch.no_grad():
+            expected = guide(images).numpy()
+        answers = Predictor(found.weights, found.config, 0).predict(images.numpy())
+        assert np.abs(np.stack([one.logits for one in answers]) - expected).max() < 1e-5
+    # And out again under the guide's names.
+    written = torch.load(io.BytesIO(packed(WeightFormat.TUTORIAL, found.weights, found.config)), weights_only=True)
+    assert {f"features.{n}.{part}" for n in (0, 3) for part in ("weight", "bias")} <= set(written)
+    Guide(False).load_state_dict(written)
+
+
+def test_lightnings_prefix_and_any_other_before_all_names_are_taken_off(weights):
+    for prefix in ("model", "net.model", "module.model"):
+        wrapped = {"state_dict": {f"{prefix}.{name}": value for name, value in weights.items()}, "epoch": 3}
+        found = read_weights(saved(wrapped), "x.ckpt")
+        assert same(found.weights, weights)
+        assert any("taken off" in note for note in found.notes)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_two_names_that_become_one_are_refused(weights, order):
+    other = {f"module.{name}": value + 1 for name, value in weights.items() if name == "output.bias"}
+    both = dict(list({**weights, **other}.items())[::order])
+    with pytest.raises(CheckpointError, match=r"two tensors that would both be called 'output.bias'"):
+        read_weights(saved(both), "x.pt")
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int8, torch.bool])
+def test_whole_numbers_are_no_weights(weights, dtype):
+    with pytest.raises(CheckpointError, match=f"holds {str(dtype).removeprefix('torch.')} where float32 belongs"):
+        read_weights(saved({**weights, "output.bias": weights["output.bias"].to(dtype)}), "x.pt")
+
+
+def test_other_number_formats_are_said(weights):
+    halves = {**weights, "output.bias": weights["output.bias"].bfloat16()}
+    assert "output.bias (bfloat16)" in read_weights(saved(halves), "x.pt").notes[0]
+
+
+def test_a_step_beyond_all_counts_as_unknown(weights):
+    for step in (2**60, -1, 1.5, True, torch.zeros(()), "7"):
+        content = {"format": "digit-lab-checkpoint", "config": CONFIG.to_dict(), "step": step, "weights": weights}
+        assert read_weights(saved(content), "x.pt").step == 0
+    assert read_weights(saved({**content, "step": 7}), "x.pt").step == 7
+
+
+def test_statistics_that_spoil_eval_mode_are_named_by_channel(weights):
+    variance = weights["norm1.running_var"].clone()
+    variance[3] = 0
+    notes = read_weights(saved({**weights, "norm1.running_var": variance}), "x.pt").notes
+    assert any("norm1.running_var is 0, or next to it, in channel 3" in note for note in notes)
+
+
+def test_a_large_header_of_safetensors_is_refused_before_it_is_read(weights):
+    name = "x" * 2**21
+    content = safetensors.torch.save({name: torch.zeros(1)})
+    with pytest.raises(CheckpointError, match="header of"):
+        read_weights(content, "x.safetensors")
 
 
 def test_another_architecture_is_named_key_by_key(weights):
