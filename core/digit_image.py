@@ -8,8 +8,8 @@ comes to the middle. The pen's width is MNIST's, too: strokes are drawn again wi
 """
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -19,9 +19,12 @@ from scipy import ndimage
 
 from core.data import MEAN, STD
 from core.drawing import Drawing, Grey, Stroke, extent, render
+from core.drawing_limits import too_many_marks
 from core.measures import Measures, count_blobs, measure, stroke_width
-from core.picture import Picture, find_ink
-from core.segments import Box, group_marks
+from core.picture import Ink, Picture, closer, find_ink, is_dark_on_light
+from core.segments import Box, group_marks, mark_of_points, marks_of_labels
+from core.sheet import find_sheet, on_sheet
+from core.touching import cuts, is_two
 
 SIDE, FIT_SIDE = 28, 20
 # Pixels of the 28x28 image. MNIST's median stroke is 2.2 wide; drawn lines are right at a little more, since an area
@@ -34,6 +37,14 @@ _FINE = 8
 INK_USUAL = (51.0, 163.0)
 _INK_SCRIBBLE = 300.0
 MAX_DIGITS = 10
+NOTHING_DRAWN = "Nothing is drawn yet."
+_NOTHING_FOUND = "Nothing stands out in this picture: it is empty, or ink and paper are too alike."
+# Of the canvas's long side: less is a dot.
+_DOT = 0.04
+# In pixels of 20x20: what pens leave in pictures, fat and thin ones; a sheet of paper or a tile is far thicker.
+_PEN_LIKELY = (0.25, 4.6)
+# Height in pixels of WORKING_SIDE below which it pays to look closer.
+_SMALL_DIGIT = 110
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +95,9 @@ class DigitImage:
             centred 28x28. What only explanations need is worked out when it is asked for.
         model_input: float32 (1, 28, 28), what the network gets.
         inverted: True when dark on light was turned round.
+        touching: it looks like two digits that touch, and could not be taken apart.
+        parted: it touched its neighbour, and was taken apart from it.
+        source_pen: width of the strokes as they came, in pixels of 20x20.
     """
 
     box: Box
@@ -94,6 +108,9 @@ class DigitImage:
     centred: Grey
     model_input: npt.NDArray[np.float32]
     inverted: bool
+    touching: bool = False
+    parted: bool = False
+    source_pen: float = PEN
 
     @cached_property
     def ink(self) -> Grey:
@@ -130,12 +147,14 @@ class Reading:
         digits: left to right; empty when `refusal` says why nothing should be guessed.
         notes: what was left out on the way, in words.
         whole: float32, the source with all its digits; None for a test digit and when nothing was read.
+        certain: a refusal about what a pen has clearly written, such as two lines of digits.
     """
 
     digits: tuple[DigitImage, ...]
     refusal: str = ""
     notes: tuple[str, ...] = ()
     whole: Grey | None = None
+    certain: bool = False
 
 
 def read(source: "Drawing | Picture | TestDigit", steps: Steps = Steps()) -> Reading:
@@ -160,32 +179,61 @@ def _stored(source: TestDigit, steps: Steps) -> DigitImage:
 
 def _read_drawing(drawing: Drawing, steps: Steps) -> Reading:
     if not drawing.strokes:
-        return Reading((), "Nothing is drawn yet.")
-    whole: Box = (0.0, 0.0, float(drawing.width), float(drawing.height))
-    boxes = [_padded(extent([stroke]), stroke.width / 2) for stroke in drawing.strokes]
+        return Reading((), NOTHING_DRAWN)
+    least = _DOT * max(drawing.width, drawing.height)
     left, top, right, bottom = extent(drawing.strokes)
-    if max(right - left, bottom - top) < 0.04 * max(drawing.width, drawing.height):
+    if max(right - left, bottom - top) < least:
         return Reading((), "That is a dot. Draw a digit, as large as you like.")
-    drawn = render(drawing.strokes, whole, (drawing.height, drawing.width))
+    if refusal := too_many_marks(len(drawing.strokes)):
+        return Reading((), refusal)
+    drawn = render(drawing.strokes, _whole(drawing), (drawing.height, drawing.width))
     if drawn.mean() > 0.6:
         return Reading((), "The canvas is filled: no digit stands out. Clear it and draw with a thinner pen.")
-    marks = group_marks(boxes)
-    if refusal := _marks_refusal(marks.groups, marks.stacked):
+    marks = group_marks([mark_of_points(stroke.points, stroke.width / 2) for stroke in drawing.strokes])
+    groups = [[drawing.strokes[index] for index in group] for group in marks.groups]
+    kept = [group for group in groups if _span(group) >= least]
+    notes = (*marks.notes, *(["dots left out"] if len(kept) < len(groups) else []))
+    if refusal := _marks_refusal(len(kept), marks.stacked):
         return Reading((), refusal)
-    digits = tuple(
-        _drawn_digit(drawing, [drawing.strokes[index] for index in group], drawn, whole, steps) for group in marks.groups
-    )
-    return _checked(digits, marks.notes, drawn)
+    digits: list[DigitImage] = []
+    for group in kept:
+        digits += _apart(drawing, group, drawn, steps)
+    return _checked(tuple(digits), notes, drawn)
 
 
-def _drawn_digit(drawing: Drawing, strokes: list[Stroke], drawn: Grey, whole: Box, steps: Steps) -> DigitImage:
+def _whole(drawing: Drawing) -> Box:
+    return 0.0, 0.0, float(drawing.width), float(drawing.height)
+
+
+def _span(strokes: Sequence[Stroke]) -> float:
+    left, top, right, bottom = extent(strokes)
+    return max(right - left, bottom - top)
+
+
+def _apart(drawing: Drawing, strokes: list[Stroke], drawn: Grey, steps: Steps) -> list[DigitImage]:
+    """One digit; two when its strokes make two that touch."""
+    whole = _drawn_digit(drawing, strokes, drawn, steps)
+    if not is_two(whole.centred):
+        return [whole]
+    ordered = sorted(strokes, key=lambda stroke: float(stroke.points[:, 0].mean()))
+    for cut in range(1, len(ordered)):
+        parts = [ordered[:cut], ordered[cut:]]
+        if min(map(_span, parts)) >= 0.5 * _span(strokes):
+            found = [_drawn_digit(drawing, part, drawn, steps) for part in parts]
+            if not any(is_two(one.centred) for one in found):
+                return [replace(one, parted=True) for one in found]
+    return [replace(whole, touching=True)]
+
+
+def _drawn_digit(drawing: Drawing, strokes: list[Stroke], drawn: Grey, steps: Steps) -> DigitImage:
+    whole = _whole(drawing)
     left, top, right, bottom = extent(strokes)
     widest = max(stroke.width for stroke in strokes)
     box = _inside(_padded((left, top, right, bottom), widest / 2), whole)
     target = FIT_SIDE if steps.fit else SIDE
     if steps.crop:
         # With MNIST's pen the box's long side is the middle line's plus one pen: then the ink fills the target exactly.
-        span = max(right - left, bottom - top)
+        span = max(right - left, bottom - top, 1.0)
         unit = span / (target - PEN) if steps.ink else max(box[2] - box[0], box[3] - box[1]) / target
         frame = _padded((left, top, right, bottom), unit * PEN / 2) if steps.ink else box
     else:
@@ -205,27 +253,143 @@ def _drawn_digit(drawing: Drawing, strokes: list[Stroke], drawn: Grey, whole: Bo
 
 
 def _read_picture(picture: Picture, steps: Steps) -> Reading:
-    found = find_ink(picture.grey, turned=steps.invert)
+    """By the polarity that the border suggests; by the other one where that gives no digit with a pen, only a shape."""
+    if not steps.ink:
+        found = find_ink(picture.grey, turned=steps.invert)
+        if not found.mask.any():
+            return Reading((), _NOTHING_FOUND)
+        return _checked((_picture_digit(picture.grey, None, found.inverted, steps),), found.notes, picture.grey)
+    readings = list(_ways(picture, steps))
+    # The first way that gives digits which a pen could have written; failing that, what the border suggests.
+    chosen = next((one for one in readings if not _is_doubtful(one)), readings[-2])
+    if steps.invert:  # the switch asks for the other polarity than that of the answer
+        turned = next((one for one in readings if one.digits and one.digits[0].inverted != _is_inverted(chosen)), readings[-1])
+        return turned
+    return chosen
+
+
+def _is_inverted(reading: Reading) -> bool:
+    return bool(reading.digits) and reading.digits[0].inverted
+
+
+def _ways(picture: Picture, steps: Steps) -> Iterator[Reading]:
+    """Readings of a picture, the likeliest first: on a sheet that lies in it, by the polarity that its border suggests, and by
+    the other one. Those behind a sure one are only worked out when somebody asks for the other polarity."""
+    done = False
+    if (sheet := find_sheet(picture.grey)) is not None:
+        part, (left, top) = on_sheet(picture.grey, sheet)
+        reading = _on_part(picture, _read_polarity(_on_sheet(picture, sheet, part), steps, turned=False), (left, top), 1.0)
+        yield replace(reading, notes=("read on the sheet that lies in the picture", *reading.notes))
+        done = not _is_doubtful(reading) and not steps.invert
+    if done:
+        yield from (Reading(()), Reading(()))
+        return
+    first = _read_polarity(picture, steps, turned=False)
+    yield first
+    if steps.invert or _is_doubtful(first):
+        other = _read_polarity(picture, steps, turned=True)
+        yield replace(other, notes=("light and dark taken the other way round than the border suggests", *other.notes))
+    else:
+        yield Reading(())
+
+
+def _on_sheet(picture: Picture, sheet: npt.NDArray[np.bool_], part: Grey) -> Picture:
+    """The sheet as a picture of its own, with the file's pixels where there are more."""
+    if picture.large is None:
+        return Picture(part)
+    height, width = picture.large.shape
+    large = np.asarray(Image.fromarray(sheet).resize((width, height), Image.Resampling.NEAREST))
+    fine, _ = on_sheet(picture.large, large)
+    return Picture(part, fine)
+
+
+def _on_part(picture: Picture, reading: Reading, offset: tuple[float, float], scale: float) -> Reading:
+    """A reading of a part of a picture, in the picture's own places."""
+    moved = [replace(one, box=_moved(one.box, offset, scale), drawn=picture.grey) for one in reading.digits]
+    return replace(reading, digits=tuple(moved), whole=picture.grey if reading.digits else None)
+
+
+def _is_doubtful(reading: Reading) -> bool:
+    """Nothing that a pen could have written: no digit at all, or shapes far too thick for their size, as paper is."""
+    if reading.certain:
+        return False
+    return not reading.digits or any(not _PEN_LIKELY[0] <= digit.source_pen <= _PEN_LIKELY[1] for digit in reading.digits)
+
+
+def _looks_written(mask: npt.NDArray[np.bool_]) -> bool:
+    """Strokes as a pen leaves them: thin for the size of what they make."""
+    labels, count = ndimage.label(mask, np.ones((3, 3)))
+    heights = [rows.stop - rows.start for rows, _ in ndimage.find_objects(labels)] if count else [1]
+    return _PEN_LIKELY[0] <= 20 * stroke_width(mask) / max(heights) <= _PEN_LIKELY[1]
+
+
+def _read_polarity(picture: Picture, steps: Steps, *, turned: bool, looked: bool = False) -> Reading:
+    found = find_ink(picture.grey, turned=turned)
     if not found.mask.any():
-        return Reading((), "Nothing stands out in this picture: it is empty, or ink and paper are too alike.")
+        return Reading((), _NOTHING_FOUND)
     if found.mask.mean() > 0.6:
         return Reading((), "The picture is filled: no digit stands out.")
-    if not steps.ink:
-        return _checked((_picture_digit(picture.grey, None, found.inverted, steps),), found.notes, picture.grey)
     labels, count = ndimage.label(found.mask, np.ones((3, 3)))
-    boxes: list[Box] = [
-        (columns.start, rows.start, columns.stop, rows.stop) for rows, columns in ndimage.find_objects(labels)
-    ]  # fmt: skip
-    marks = group_marks(boxes)
-    if refusal := _marks_refusal(marks.groups, marks.stacked):
+    if refusal := too_many_marks(count):
         return Reading((), refusal)
-    digits = []
-    for group in marks.groups:
-        mine = np.isin(labels, [index + 1 for index in group]) if count > 1 else found.mask
-        near = ndimage.binary_dilation(mine, iterations=2)
-        digits.append(_picture_digit(np.where(near, found.amount, 0).astype(np.float32), mine, found.inverted, steps,
-                                     picture.grey))  # fmt: skip
+    marks = group_marks(marks_of_labels(labels, count))
+    if refusal := _marks_refusal(len(marks.groups), marks.stacked):
+        return Reading((), refusal, certain=_looks_written(found.mask))
+    masks = [np.isin(labels, [index + 1 for index in group]) if count > 1 else found.mask for group in marks.groups]
+    if not looked and (near := _closer(picture, masks)) is not None:
+        part, offset, scale = near
+        reading = _read_polarity(part, steps, turned=turned ^ _turns_round(picture, part), looked=True)
+        if reading.digits:
+            return _on_part(picture, reading, offset, scale)
+    digits: list[DigitImage] = []
+    for mask in masks:
+        digits += _cut_apart(picture, found, mask, steps)
     return _checked(tuple(digits), (*found.notes, *marks.notes), picture.grey)
+
+
+def _closer(picture: Picture, masks: list[npt.NDArray[np.bool_]]) -> tuple[Picture, tuple[float, float], float] | None:
+    """The part of a picture in which the digits lie, with more of its pixels, where they are small: (part, its left and top,
+    size of its pixels), both in pixels of `picture.grey`."""
+    together = _box_of(np.logical_or.reduce(masks))
+    boxes = [box for mask in masks if (box := _box_of(mask))]
+    if together is None or max(box[3] - box[1] for box in boxes) >= _SMALL_DIGIT:
+        return None
+    margin = 0.8 * max(max(box[2] - box[0], box[3] - box[1]) for box in boxes)
+    left, top, right, bottom = _inside(_padded(together, margin), (0, 0, picture.grey.shape[1], picture.grey.shape[0]))
+    part = closer(picture, (left, top, right, bottom))
+    return (part, (left, top), (right - left) / part.grey.shape[1]) if part is not None else None
+
+
+def _turns_round(picture: Picture, part: Picture) -> bool:
+    """The border of the part suggests another polarity than that of the whole."""
+    return is_dark_on_light(picture.grey) != is_dark_on_light(part.grey)
+
+
+def _moved(box: Box, offset: tuple[float, float], scale: float) -> Box:
+    return (offset[0] + box[0] * scale, offset[1] + box[1] * scale, offset[0] + box[2] * scale, offset[1] + box[3] * scale)
+
+
+def _cut_apart(picture: Picture, found: Ink, mask: npt.NDArray[np.bool_], steps: Steps) -> list[DigitImage]:
+    """One digit; two when a cut through its ink makes two."""
+    whole = _masked_digit(picture, found, mask, steps)
+    if not is_two(whole.centred):
+        return [whole]
+    for part in cuts(mask):
+        found_digits = [_masked_digit(picture, found, one, steps) for one in (mask & part, mask & ~part)]
+        if not any(is_two(one.centred) for one in found_digits):
+            return [replace(one, parted=True) for one in found_digits]
+    return [replace(whole, touching=True)]
+
+
+def _masked_digit(picture: Picture, found: Ink, mask: npt.NDArray[np.bool_], steps: Steps) -> DigitImage:
+    others = found.mask & ~mask
+    near = ndimage.binary_dilation(mask, iterations=2) & ~others
+    return _picture_digit(np.where(near, found.amount, 0).astype(np.float32), mask, found.inverted, steps, picture.grey)
+
+
+def masked_picture_digit(ink: Grey, mask: npt.NDArray[np.bool_], steps: Steps) -> DigitImage:
+    """One digit of a picture, given its ink: float32 (height, width) of 0 to 1, and where it is."""
+    return _picture_digit(ink, mask, False, steps)
 
 
 def _picture_digit(ink: Grey, mask: npt.NDArray[np.bool_] | None, inverted: bool, steps: Steps,
@@ -236,10 +400,13 @@ def _picture_digit(ink: Grey, mask: npt.NDArray[np.bool_] | None, inverted: bool
     frame = box if steps.crop else (0, 0, width, height)
     target = FIT_SIDE if steps.fit else SIDE
     cropped = _square_pixels(ink, frame, target * _FINE)
+    pen = stroke_width(cropped > 0.5) / _FINE
     if steps.ink and mask is not None:
         evened = _even_pen(cropped)
         cropped = _tightened(evened, target * _FINE) if steps.crop else _cut(evened, target * _FINE)
-    return _finished(box, ink if drawn is None else drawn, lambda: ink, cropped, steps, inverted and steps.ink)
+    return replace(
+        _finished(box, ink if drawn is None else drawn, lambda: ink, cropped, steps, inverted and steps.ink), source_pen=pen
+    )
 
 
 def _square_pixels(image: Grey, box: Box, side: int) -> Grey:
@@ -319,14 +486,18 @@ def _offset(fitted: Grey, axis: int, total: float) -> int:
 def _checked(digits: tuple[DigitImage, ...], notes: tuple[str, ...], whole: Grey) -> Reading:
     if any(digit.centred.sum() > _INK_SCRIBBLE for digit in digits):
         return Reading((), "That is a scribble: far more ink than any digit has. Clear it and draw one digit.")
+    if any(digit.parted for digit in digits):
+        notes = (*notes, "digits that touch taken apart, by guess: leave a gap between them")
     return Reading(digits, "", notes, whole)
 
 
-def _marks_refusal(groups: tuple[tuple[int, ...], ...], stacked: bool) -> str:
-    if len(groups) > MAX_DIGITS:
-        return f"There are {len(groups)} separate marks; at most {MAX_DIGITS} digits are read, side by side."
+def _marks_refusal(count: int, stacked: bool) -> str:
+    if not count:
+        return "There are dots only. Draw a digit, as large as you like."
+    if count > MAX_DIGITS:
+        return f"There are {count} separate marks; at most {MAX_DIGITS} digits are read, side by side."
     if stacked:
-        return "There are marks one above the other. Draw one digit, or several side by side."
+        return "There are marks one above the other. Draw one digit, or several side by side in one row."
     return ""
 
 

@@ -1,7 +1,8 @@
 """What a person drew: strokes with a pen, independent of any screen. Read from a canvas, drawn as grey pixels."""
 
+import contextlib
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw
 
+from core.drawing_limits import check_ink, check_objects, check_pen, check_points
 from core.errors import DrawingError
 
 Points = npt.NDArray[np.float64]
 Grey = npt.NDArray[np.float32]
 
-# A person draws a few thousand points at most; more is not a drawing but an attack or a stuck mouse.
-MAX_POINTS = 20_000
+_FARTHEST = 1e5  # pixels: a drawing that was moved aside is cut off, anything beyond is no drawing
 _CURVE_PIECES = 4
 _SUPERSAMPLING = 2
 
@@ -45,23 +46,83 @@ class Drawing:
 def drawing_from_canvas(content: Any, width: int, height: int) -> Drawing:
     """Read the JSON of a Fabric.js canvas (freely drawn paths with the commands M, L and Q; other objects are passed over).
 
+    What lies outside the canvas was not seen when it was drawn, and is cut off.
+
     Raises:
-        DrawingError: the content is no drawing, or has more than MAX_POINTS points.
+        DrawingError: the content is no drawing, or larger than `drawing_limits` allow.
     """
+    with _words_for_what_is_none():
+        strokes = [_stroke_of(one) for one in _paths_of(content)]
+    filled, seen = 0.0, []
+    for stroke in strokes:
+        check_pen(stroke.width)
+        if not (np.abs(stroke.points) < _FARTHEST).all():
+            raise DrawingError("The canvas sent points that are no numbers, or far outside of it. Clear it and draw again.")
+        for part in _clipped(stroke, width, height):
+            filled = check_ink(len(part.points), part.width, filled)
+            seen.append(part)
+    return Drawing(tuple(seen), width, height)
+
+
+def check_canvas(content: Any) -> None:
+    """Refuse what is too much to be read, kept or sent to a page again, at the cost of counting it. Raises DrawingError."""
+    with _words_for_what_is_none():
+        _paths_of(content)
+
+
+@contextlib.contextmanager
+def _words_for_what_is_none() -> Iterator[None]:
     try:
-        objects = (content or {}).get("objects", [])
-        strokes = [
-            _stroke_of(one) for one in objects if str(one.get("type", "")).lower() == "path" and one.get("path")
-        ]  # fmt: skip
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        yield
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError, IndexError) as error:
         raise DrawingError(f"The canvas sent something that is no drawing ({type(error).__name__}). Clear it and draw "
                            "again.") from error  # fmt: skip
-    count = sum(len(stroke.points) for stroke in strokes)
-    if count > MAX_POINTS:
-        raise DrawingError(f"The drawing has {count:,} points; at most {MAX_POINTS:,} are read. Clear it and draw again.")
-    if not all(np.isfinite(stroke.points).all() and 0 < stroke.width < 1000 for stroke in strokes):
-        raise DrawingError("The canvas sent points that are no numbers. Clear it and draw again.")
-    return Drawing(tuple(strokes), width, height)
+
+
+def _paths_of(content: Any) -> list[Any]:
+    objects = (content or {}).get("objects", [])
+    check_objects(len(objects))
+    paths = [one for one in objects if str(one.get("type", "")).lower() == "path" and one.get("path")]
+    check_points(sum(_length(one["path"]) for one in paths))
+    return paths
+
+
+def _length(path: Any) -> int:
+    """Points that a path becomes. By its commands alone, before any of it is read."""
+    return sum(_CURVE_PIECES if command[0] == "Q" else 1 for command in path)
+
+
+def _clipped(stroke: Stroke, width: int, height: int) -> list[Stroke]:
+    """The parts of a stroke whose middle line runs within the canvas."""
+    limits = np.array([float(width), float(height)])
+    if ((stroke.points >= 0) & (stroke.points <= limits)).all():
+        return [stroke]
+    if len(stroke.points) == 1:
+        return []
+    parts: list[list[tuple[float, float]]] = []
+    for begin, end in zip(stroke.points[:-1], stroke.points[1:], strict=True):
+        inside = _inside(begin, end, limits)
+        if inside is None:
+            continue
+        first, last = (begin + share * (end - begin) for share in inside)
+        start, stop = (float(first[0]), float(first[1])), (float(last[0]), float(last[1]))
+        if not parts or inside[0] > 0 or parts[-1][-1] != start:
+            parts.append([start])
+        parts[-1].append(stop)
+    return [Stroke(np.array(part), stroke.width) for part in parts]
+
+
+def _inside(begin: Points, end: Points, limits: Points) -> tuple[float, float] | None:
+    """The shares of a line between which it runs from 0 to the limits (Liang and Barsky 1984); None when it does nowhere."""
+    low, high = 0.0, 1.0
+    for start, change, limit in zip(begin.tolist(), (end - begin).tolist(), limits.tolist(), strict=True):
+        if change == 0:
+            if not 0 <= start <= limit:
+                return None
+            continue
+        first, last = sorted(((0 - start) / change, (limit - start) / change))
+        low, high = max(low, first), min(high, last)
+    return (low, high) if low <= high else None
 
 
 def _stroke_of(one: dict[str, Any]) -> Stroke:
@@ -89,9 +150,6 @@ _ORIGIN = {"left": 0.0, "top": 0.0, "center": 0.5, "right": 1.0, "bottom": 1.0}
 
 def _flatten(path: list[list[Any]]) -> Points:
     """Path commands as points; quadratic curves in a few straight pieces."""
-    if len(path) > MAX_POINTS:
-        raise DrawingError(f"The drawing has {len(path):,} points in one stroke; at most {MAX_POINTS:,} are read. Clear it "
-                           "and draw again.")  # fmt: skip
     points: list[tuple[float, float]] = []
     for command, *numbers in path:
         values = [float(number) for number in numbers]
@@ -123,11 +181,12 @@ def render(
     """
     left, top, right, bottom = box
     many = _SUPERSAMPLING
-    scale = many * max(shape[1] / (right - left), shape[0] / (bottom - top))
+    scale = many * max(shape[1] / max(right - left, 1e-3), shape[0] / max(bottom - top, 1e-3))
     sheet = Image.new("L", (shape[1] * many, shape[0] * many))
     draw = ImageDraw.Draw(sheet)
     for stroke in strokes:
         width = max(1.0, stroke.width * scale if pen is None else pen * many)
+        width = min(width, 2.0 * sum(sheet.size))  # a dot that fills the sheet, however near one looks
         points = _thinned((stroke.points - (left, top)) * scale, width / 8)
         _draw_line(draw, points, width)
     return np.asarray(sheet.reduce(many), np.float32) / np.float32(255)

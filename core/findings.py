@@ -12,6 +12,7 @@ from core.predictor import Prediction
 PEN_USUAL = (1.5, 3.6)
 _FAR_OFF, _FAR_OFF_DRAWN = 2.0, 3.5
 _SMALL = 16.0
+FAIRLY_SURE = 0.9
 
 
 class Kind(StrEnum):
@@ -51,7 +52,7 @@ def findings(image: DigitImage, steps: Steps, prediction: Prediction) -> tuple[F
     ]
     if not steps.normalise:
         found.append(Finding(Kind.PROBLEM, "The pixels are not normalised: the model was trained on values of mean 0 and gets "
-                             "values from 0 to 1.", ("normalise",)))  # fmt: skip
+                                           "values from 0 to 1.", ("normalise",)))  # fmt: skip
     found = [replace(one, mend=tuple(name for name in one.mend if not getattr(steps, name))) for one in found]
     return tuple(sorted(found, key=lambda one: list(Kind).index(one.kind)))
 
@@ -60,7 +61,7 @@ def _offset(image: DigitImage, steps: Steps) -> list[Finding]:
     drawn, seen = math.hypot(*image.as_drawn.offset), math.hypot(*image.as_seen.offset)
     if seen > _FAR_OFF:
         return [Finding(Kind.PROBLEM, f"The ink lies {seen:.1f} px off the middle of the 28x28; MNIST's own never more than "
-                        "0.7 px. A network that has not seen shifted digits has learned their place, too.",
+                                      "0.7 px. A network that has not seen shifted digits has learned their place, too.",
                         ("centre", "crop", "fit"))]  # fmt: skip
     if drawn > _FAR_OFF_DRAWN and steps.centre:
         return [Finding(Kind.MENDED, f"Drawn {drawn:.1f} px off the middle (in pixels of 28x28): centring moved it.")]
@@ -75,7 +76,7 @@ def _pen(image: DigitImage, steps: Steps) -> list[Finding]:
                         ("ink",))]  # fmt: skip
     if steps.ink and not low - 0.2 <= drawn <= high + 0.4:
         return [Finding(Kind.MENDED, f"Shrunk as drawn, the pen would be {drawn:.1f} px wide where MNIST has 2.2: the ink was "
-                        "brought to MNIST's width.")]  # fmt: skip
+                                     "brought to MNIST's width.")]  # fmt: skip
     return []
 
 
@@ -104,22 +105,28 @@ def _ink(seen: Measures) -> list[Finding]:
         return []
     much = "little" if seen.ink < low else "much"
     return [Finding(Kind.NOTE, f"There is {much} ink: {seen.ink:.0f} white pixels' worth, where nine of ten MNIST digits have "
-                    f"{low:.0f} to {high:.0f}.")]  # fmt: skip
+                               f"{low:.0f} to {high:.0f}.")]  # fmt: skip
 
 
 def _pieces(image: DigitImage) -> list[Finding]:
+    if image.touching:
+        return [Finding(Kind.PROBLEM, "It looks like two digits that touch, and no place was found to take them apart. Leave "
+                                      "a gap between them.")]  # fmt: skip
     if image.blobs < 2:
         return []
     return [Finding(Kind.NOTE, f"The ink is in {image.blobs} pieces; nearly all MNIST digits are one. A gap in a line can turn "
-                    "a 9 into a 4, or an 8 into a 3.")]  # fmt: skip
+                               "a 9 into a 4, or an 8 into a 3.")]  # fmt: skip
 
 
 def _doubt(prediction: Prediction) -> list[Finding]:
+    if not prediction.is_answer:
+        return [Finding(Kind.PROBLEM, "The network gives NaN or infinity instead of numbers: its weights or BatchNorm's "
+                                      "statistics are broken.")]  # fmt: skip
     second = float(prediction.probabilities[prediction.second])
     if second > 0.2:
         return [Finding(Kind.NOTE, f"A close call: {prediction.digit} with {prediction.confidence:.0%}, {prediction.second} "
-                        f"with {second:.0%}.")]  # fmt: skip
-    if prediction.confidence < 0.8:
+                                   f"with {second:.0%}.")]  # fmt: skip
+    if prediction.confidence < FAIRLY_SURE:
         return [Finding(Kind.NOTE, f"The model is unsure: no digit has more than {prediction.confidence:.0%}.")]
     return []
 
@@ -128,6 +135,6 @@ def confidence_words(confidence: float) -> str:
     """A probability in plain words."""
     if confidence >= 0.99:
         return "sure"
-    if confidence >= 0.9:
+    if confidence >= FAIRLY_SURE:
         return "fairly sure"
     return "in doubt" if confidence >= 0.6 else "guessing"

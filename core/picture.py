@@ -9,16 +9,17 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from scipy import ndimage
 
 from core.drawing import Grey
+from core.drawing_limits import check_decoded, check_file, check_size, check_working_size
 from core.errors import DrawingError
+from core.paper_lines import without_lines
 
-MAX_BYTES = 10 * 2**20
-# Read from the header, before anything is decoded. A JPEG is decoded at a fraction of its size, so it may be larger.
-MAX_PIXELS = {"PNG": 16_000_000, "JPEG": 64_000_000}
-# The long side that is worked on; digits of a fifteenth of it still keep 40 pixels.
-WORKING_SIDE = 640
+# The long side that is looked over, and that of what is kept to look closer at small digits.
+WORKING_SIDE, LARGE_SIDE = 640, 2000
 _ONE, _WHITE = np.float32(1), np.float32(255)  # a plain 255 would make the types double
 # Less difference between ink and paper than this, of 1, is noise.
 _LEAST_CONTRAST = 0.08
+# What a picture's pixels are made of, and which way up it is; comments and colour profiles may be of any size.
+_PNG_PARTS = (b"IHDR", b"PLTE", b"tRNS", b"IDAT", b"IEND", b"eXIf")
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,63 +28,89 @@ class Picture:
 
     Attributes:
         grey: float32 (height, width), 0 black to 1 white, long side at most WORKING_SIDE.
+        large: the same picture with a long side of at most LARGE_SIDE; None when it has no more pixels than `grey`.
     """
 
     grey: Grey
+    large: Grey | None = None
+
+    @staticmethod
+    def of(grey: Grey) -> "Picture":
+        """A picture of any size up to LARGE_SIDE."""
+        small = _shrink(Image.fromarray(grey), WORKING_SIDE)
+        return Picture(small, grey if grey.shape != small.shape else None)
 
 
 def read_picture(content: bytes) -> Picture:
     """Decode an uploaded PNG or JPEG. Nothing is written to disk.
 
     Raises:
-        DrawingError: too many bytes or pixels, another format, damaged; says which and what to do.
+        DrawingError: too many bytes, pixels or scans, another format, damaged; says which and what to do.
     """
-    if not content:
-        raise DrawingError("The file is empty. Choose a picture (PNG or JPEG).")
-    if len(content) > MAX_BYTES:
-        raise DrawingError(f"The picture has {len(content) / 2**20:.1f} MiB; at most {MAX_BYTES // 2**20} are read. Save it "
-                           "smaller.")  # fmt: skip
+    check_file(content)
     try:
-        with Image.open(io.BytesIO(content), formats=("PNG", "JPEG")) as image:
-            _refuse_large(image)
-            image.draft("RGB", (2 * WORKING_SIDE, 2 * WORKING_SIDE))  # JPEG only: decoded at 1/2, 1/4 or 1/8
+        _refuse_by_header(content)
+        # An MPO, a JPEG with a second picture behind it as phones write them, is opened as a JPEG.
+        with Image.open(io.BytesIO(_essential(content)), formats=("PNG", "JPEG")) as image:
+            check_size(image.width, image.height, image.format or "PNG")
+            share = LARGE_SIDE / max(image.size)
+            image.draft("RGB", (max(1, int(image.width * share)), max(1, int(image.height * share))))  # JPEG: 1/2, 1/4 or 1/8
+            check_decoded(image.width, image.height)
             image.load()
-            upright = ImageOps.exif_transpose(image)
-            return Picture(_to_grey(upright))
+            picture = Picture.of(_to_grey(ImageOps.exif_transpose(image)))
+        check_working_size(*picture.grey.shape)
+        return picture
     except (UnidentifiedImageError, Image.DecompressionBombError):
         raise DrawingError(f"This is no picture that can be read{_guess(content)}. Choose a PNG or JPEG.") from None
     except DrawingError:
         raise
-    except (OSError, SyntaxError, ValueError, EOFError, IndexError, TypeError) as error:  # Pillow raises all of these
+    except Exception as error:  # Pillow raises many kinds for damaged files
         raise DrawingError(f"The picture is damaged or cut off ({error or type(error).__name__}). Save it anew.") from error
 
 
-def _refuse_large(image: Image.Image) -> None:
-    limit = MAX_PIXELS[image.format or "PNG"]
-    if image.width * image.height > limit:
-        raise DrawingError(f"The picture has {image.width:,} x {image.height:,} pixels; at most {limit // 10**6} million are "
-                           f"read from a {image.format}. Make it smaller.")  # fmt: skip
-    if min(image.size) < 8:
-        raise DrawingError(f"The picture has only {image.width} x {image.height} pixels; a digit needs at least 8 x 8.")
+def _refuse_by_header(content: bytes) -> None:
+    """A PNG's size stands at a fixed place; Pillow would call a very large one no picture."""
+    if content[:8] == b"\x89PNG\r\n\x1a\n" and content[12:16] == b"IHDR":
+        check_size(int.from_bytes(content[16:20], "big"), int.from_bytes(content[20:24], "big"), "PNG")
+
+
+def _essential(content: bytes) -> bytes:
+    """A PNG without what its pixels do not need; other files as they are."""
+    if content[:8] != b"\x89PNG\r\n\x1a\n":
+        return content
+    parts, place = [content[:8]], 8
+    while place + 12 <= len(content):
+        end = place + 12 + int.from_bytes(content[place : place + 4], "big")
+        if content[place + 4 : place + 8] in _PNG_PARTS:
+            parts.append(content[place:end])
+        place = end
+    return b"".join(parts)
+
+
+_KINDS = {
+    b"ftypavif": ": it is AVIF", b"ftypavis": ": it is AVIF",
+    **dict.fromkeys((b"ftypheic", b"ftypheix", b"ftypheim", b"ftyphevc", b"ftypmif1", b"ftypmsf1"),
+                    ": it is HEIC, an iPhone's own format (Settings, Camera, Formats: Most Compatible saves JPEG)"),
+}  # fmt: skip
+_STARTS = {
+    b"GIF87a": "a GIF", b"GIF89a": "a GIF", b"%PDF-": "a PDF", b"BM": "a BMP", b"II*\0": "a TIFF", b"MM\0*": "a TIFF",
+    b"<svg": "an SVG drawing", b"<?xml": "an SVG drawing or another XML file", b"PK": "a zip or an office document",
+}  # fmt: skip
 
 
 def _guess(content: bytes) -> str:
-    if content[4:12] in (b"ftypheic", b"ftypheix", b"ftypmif1", b"ftypmsf1"):
-        return ": it is HEIC, an iPhone's own format (Settings, Camera, Formats: Most Compatible saves JPEG)"
-    if content[:6] in (b"GIF87a", b"GIF89a"):
-        return ": it is a GIF"
+    """What another file is, in words to put behind "no picture that can be read"."""
     if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
         return ": it is WebP"
-    if content[:5] == b"%PDF-":
-        return ": it is a PDF"
-    return ""
+    found = next((name for start, name in _STARTS.items() if content.startswith(start)), "")
+    return _KINDS.get(content[4:12], f": it is {found}" if found else "")
 
 
 def _to_grey(image: Image.Image) -> Grey:
-    if image.mode.startswith("I"):  # 16 bits of grey
+    if image.mode.startswith("I"):  # 16 bits of grey, or 10, 12 or 14 of them
         values = np.asarray(image, np.float32)
-        scaled = Image.fromarray(values / (65535 if values.max() > 255 else 255))
-        return np.clip(_shrink(scaled), 0, 1)
+        deepest = next((one for one in (255, 1023, 4095, 16383) if values.max() <= one), 65535)
+        return np.clip(_shrink(Image.fromarray(values / np.float32(deepest))), 0, 1)
     if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
         return _without_transparency(image.convert("RGBA"))
     return _shrink(image.convert("L").convert("F")) / _WHITE
@@ -94,23 +121,35 @@ def _without_transparency(image: Image.Image) -> Grey:
     alpha = _shrink(image.getchannel("A").convert("F")) / _WHITE
     if alpha.min() > 0.5:
         return _shrink(image.convert("L").convert("F")) / _WHITE
-    light = _shrink(image.convert("RGB").convert("L").convert("F")) / _WHITE
-    opaque = light[alpha > 0.5]
-    if not opaque.size:
+    densest = float(alpha.max())
+    if densest < 0.05:
         raise DrawingError("The picture is transparent everywhere: there is no ink in it.")
+    light = _shrink(image.convert("RGB").convert("L").convert("F")) / _WHITE
+    opaque = light[alpha > 0.5 * densest]
     low, high = np.percentile(opaque, (5, 95))
-    if high - low < 0.3:  # ink of one colour on nothing
-        return alpha
+    if high - low < 0.3:  # ink of one colour on nothing, however pale
+        return alpha / np.float32(densest)
     ground = np.float32(np.median(opaque) > 0.5)
     return (light * alpha + (_ONE - alpha) * ground).astype(np.float32)
 
 
-def _shrink(image: Image.Image) -> Grey:
+def _shrink(image: Image.Image, side: int = LARGE_SIDE) -> Grey:
     longest = max(image.size)
-    if longest > WORKING_SIDE:
-        size = (max(1, round(image.width * WORKING_SIDE / longest)), max(1, round(image.height * WORKING_SIDE / longest)))
+    if longest > side:
+        size = (max(1, round(image.width * side / longest)), max(1, round(image.height * side / longest)))
         image = image.resize(size, Image.Resampling.BOX)
     return np.asarray(image, np.float32)
+
+
+def closer(picture: Picture, box: tuple[float, float, float, float]) -> Picture | None:
+    """What lies in a box of `picture.grey` with the pixels that the file has for it; None when there are hardly more."""
+    if picture.large is None:
+        return None
+    scale = picture.large.shape[1] / picture.grey.shape[1]
+    left, top, right, bottom = (round(edge * scale) for edge in box)
+    part = picture.large[max(0, top) : max(0, bottom), max(0, left) : max(0, right)]
+    gained = min(WORKING_SIDE / max(part.shape, default=WORKING_SIDE) if part.size else 0, 1.0) * scale
+    return Picture(_shrink(Image.fromarray(part), WORKING_SIDE)) if gained > 1.3 and min(part.shape) >= 8 else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,29 +170,33 @@ class Ink:
 
 
 def find_ink(grey: Grey, *, turned: bool = False) -> Ink:
-    """Tell ink from paper: the sign is the border's, the threshold Otsu's, after uneven light was taken out.
+    """Tell ink from paper: the sign is the border's, the threshold Otsu's, after uneven light was taken out, and the lines of
+    ruled or squared paper.
 
     Args:
         turned: take the other sign than the border's.
     """
-    dark_on_light = _is_dark_on_light(grey) != turned
+    dark_on_light = is_dark_on_light(grey) != turned
     light_ink = 1 - grey if dark_on_light else grey
     flat = _without_paper(light_ink)
-    peak = float(np.percentile(flat, 99.8))
+    # The brightest part in ten thousand: a digit of a fifteenth of the picture has some thousand pixels of 300,000.
+    peak = float(np.percentile(flat, 99.99))
     if peak < _LEAST_CONTRAST:
         empty = np.zeros_like(grey)
         return Ink(empty, empty.astype(bool), dark_on_light, ())
     threshold = max(_otsu(flat), 0.3 * peak)
-    mask, notes = _without_specks(flat > threshold)
+    flat, mask, lines = without_lines(flat, flat > threshold)
+    mask, notes = _without_specks(mask)
     strong = flat[mask]
     top = float(np.percentile(strong, 80)) if strong.size else peak
     amount = np.clip(flat / max(top, 1e-6), 0, 1)
     # The soft edge of the kept marks belongs to them; what lies further off is paper.
     near = ndimage.binary_dilation(mask, iterations=1 if max(grey.shape) < 100 else 2)
-    return Ink(np.where(near, amount, 0).astype(np.float32), mask, dark_on_light, notes)
+    return Ink(np.where(near, amount, 0).astype(np.float32), mask, dark_on_light, (*lines, *notes))
 
 
-def _is_dark_on_light(grey: Grey) -> bool:
+def is_dark_on_light(grey: Grey) -> bool:
+    """Whether the border is nearer to the light than to the dark of the picture."""
     edge = max(1, round(min(grey.shape) / 20))
     border = np.concatenate([grey[:edge].ravel(), grey[-edge:].ravel(), grey[:, :edge].ravel(), grey[:, -edge:].ravel()])
     low, high = np.percentile(grey, (1, 99))

@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from core.drawing import MAX_POINTS, Drawing, Stroke, drawing_from_canvas, extent, render
+from core.drawing import Drawing, Stroke, drawing_from_canvas, extent, render
+from core.drawing_limits import MAX_POINTS
 from core.errors import DrawingError
 from tests.core.shapes import as_canvas, drawing
 

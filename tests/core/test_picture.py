@@ -15,8 +15,9 @@ from scipy import ndimage
 
 from core.digit_image import Steps, read
 from core.drawing import render
+from core.drawing_limits import MAX_BYTES
 from core.errors import DrawingError
-from core.picture import MAX_BYTES, read_picture
+from core.picture import Picture, read_picture
 from tests.core.shapes import drawing
 from tests.core.test_digit_image import alike, only
 
@@ -213,3 +214,21 @@ def test_a_damaged_file_is_read_or_refused_but_never_breaks(name, data):
         content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
     with contextlib.suppress(DrawingError):
         read(read_picture(bytes(content)))
+
+
+@pytest.mark.parametrize(("height", "width"), [(300, 400), (640, 480)])
+@pytest.mark.parametrize("slope", [0.0, 0.02])
+def test_paper_with_lines_from_top_to_bottom_alone_is_read_within_its_budget(height, width, slope):
+    """Ruled paper photographed sideways: what is long in one direction is not thick."""
+    rows, columns = np.indices((height, width))
+    grey = np.full((height, width), 0.9, np.float32)
+    grey[(columns + slope * rows) % 40 < 2] = 0.6
+    part = render(drawing(7).strokes, (0, 0, 280, 280), (280, 280))
+    grey[10:290, 50:330] -= 0.8 * part
+    tracemalloc.start()
+    try:
+        reading = read(Picture(np.clip(grey, 0, 1)))
+        assert tracemalloc.get_traced_memory()[1] < 300e6
+    finally:
+        tracemalloc.stop()
+    assert len(reading.digits) == 1

@@ -1,7 +1,18 @@
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.segments import group_marks
+from core.segments import Mark, mark_of_points
+from core.segments import group_marks as group
+
+
+def group_marks(boxes):
+    return group([upright(box) for box in boxes])
+
+
+def upright(box) -> Mark:
+    left, top, right, bottom = box
+    return mark_of_points(np.array([(left, top), (right, top), (left, bottom), (right, bottom)], float), 0.0)
 
 
 def test_digits_side_by_side_are_told_apart_and_sorted():
