@@ -13,6 +13,7 @@ from core.batches import normalise
 from core.data import Digits
 from core.evaluation import finish
 from core.events import Progress
+from core.model_fit import weights_problems
 from core.models import reseed_dropout
 from core.modes import (
     BATCHNORM_ONLY,
@@ -37,18 +38,14 @@ def norm_layers(model: nn.Module) -> dict[str, BatchNorm]:
 
 
 def statistics_problems(model: nn.Module) -> list[str]:
-    """What is wrong with the running statistics, in words; empty when eval mode can use them."""
-    found = []
-    for name, layer in norm_layers(model).items():
-        for what in ("running_mean", "running_var"):
-            values = getattr(layer, what)
-            if values is None:
-                found.append(f"{name} keeps no {what}: eval mode uses each batch's own statistics.")
-            elif bad := int((~torch.isfinite(values)).sum()):
-                found.append(f"{name}.{what} is NaN or infinite in {bad} of {len(values)} channels.")
-            elif what == "running_var" and bool((values < 0).any()):
-                found.append(f"{name}.running_var is below 0 in {int((values < 0).sum())} of {len(values)} channels.")
-    return found
+    """What is wrong with the weights and running statistics, in words; empty when eval mode can use them."""
+    found = [
+        f"{name} keeps no {what}: eval mode uses each batch's own statistics."
+        for name, layer in norm_layers(model).items()
+        for what in ("running_mean", "running_var")
+        if getattr(layer, what) is None
+    ]
+    return found + weights_problems(model.state_dict())
 
 
 # --- inside a layer ----------------------------------------------------------------------------------------------------
@@ -102,16 +99,33 @@ def inside_layer(model: nn.Module, images: Images, layer: str, channel: int) -> 
     weight, bias = doubles(norm.weight), doubles(norm.bias)
     values = x.select(1, channel).reshape(-1).numpy()
     in_eval, in_train = (
-        (values - m[channel]) / np.sqrt(v[channel] + norm.eps) * weight[channel] + bias[channel]
+        (values - m[channel]) / _root(v[channel] + norm.eps) * weight[channel] + bias[channel]
         for m, v in (running, (mean, variance))
     )
-    edges = np.histogram_bin_edges(values, BINS)
-    after_edges = np.histogram_bin_edges(np.concatenate([in_eval, in_train]), BINS)
+    edges, (before,) = _histograms(values)
+    after_edges, (after_eval, after_train) = _histograms(in_eval, in_train)
     return LayerInside(
         layer, mean, variance, *running, weight, bias, norm.eps, len(values), channel,
-        edges, np.histogram(values, edges)[0],
-        after_edges, np.histogram(in_eval, after_edges)[0], np.histogram(in_train, after_edges)[0],
+        edges, before, after_edges, after_eval, after_train,
     )  # fmt: skip
+
+
+def _histograms(*groups: Floats) -> tuple[Floats, list[npt.NDArray[np.int64]]]:
+    """(edges over all groups, counts of each). Values that are not finite, or nearly so, lie in no bin: a broken model is
+    looked at, too."""
+    finite = [values[np.abs(values) < 1e150] for values in groups]
+    together = np.concatenate(finite)
+    together = together if len(together) else np.zeros(1)
+    low, high = float(together.min()), float(together.max())
+    if high - low <= 1e-9 * max(abs(low), abs(high)):  # no room for bins between such large numbers
+        low, high = low - 0.5 - 1e-6 * abs(low), high + 0.5 + 1e-6 * abs(high)
+    edges = np.histogram_bin_edges(together, BINS, (low, high))
+    return edges, [np.histogram(values, edges)[0] for values in finite]
+
+
+def _root(value: float) -> float:
+    """A square root; NaN below 0, without a warning: a damaged variance is shown, not hidden."""
+    return float(np.sqrt(value)) if value >= 0 else float("nan")
 
 
 def doubles(values: Tensor | None) -> Floats:

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from core.answers import NO_ANSWER, answers_of
 from core.batches import normalise
 from core.data import Digits
 from core.evaluation import confusion_of
@@ -22,8 +23,8 @@ class Dispute:
     """A digit on which two models disagree.
 
     Attributes:
-        index: its place in the split. label: what it is. answers: what each says. confidences: each in [0, 1].
-        image: 784 grey values, row by row.
+        index: its place in the split. label: what it is. answers: what each says, NO_ANSWER when nothing.
+        confidences: each in [0, 1]. image: 784 grey values, row by row.
     """
 
     index: int
@@ -42,6 +43,7 @@ class Disagreement:
         confusions: int64 (2, 10, 10): label by answer.
         disputes: digits with different answers, those first about which both are surest.
         disputed: how many there are in all. steps: updates behind the weights of each model.
+        unanswered: digits to which each gave no answer, NaN; they count as wrong.
     """
 
     counts: dict[str, int]
@@ -49,6 +51,7 @@ class Disagreement:
     disputes: tuple[Dispute, ...]
     disputed: int
     steps: tuple[int, int]
+    unanswered: tuple[int, int] = (0, 0)
 
     @property
     def p_value(self) -> float:
@@ -69,8 +72,9 @@ def disagreement(first: Predictor, second: Predictor, digits: Digits) -> Iterato
             yield Progress(place * len(digits) + start, total, f"Asking the {('first', 'second')[place]} model", "digits")
             images = torch.from_numpy(digits.images[start : start + _BATCH].copy())
             with torch.inference_mode():
-                best = predictor.model(normalise(images)).softmax(1).max(1)
-            answers[place, start : start + _BATCH], confidences[place, start : start + _BATCH] = best.indices, best.values
+                shares = predictor.model(normalise(images)).softmax(1)
+            answers[place, start : start + _BATCH] = answers_of(shares)
+            confidences[place, start : start + _BATCH] = shares.max(1).values.nan_to_num(0.0)  # no answer, no confidence
     yield _compared(answers, confidences, digits, (first.step, second.step))
 
 
@@ -95,4 +99,5 @@ def _compared(
     )  # fmt: skip
     confusions = np.stack([confusion_of(digits.labels, one) for one in answers])
     found = {name: int(mask.sum()) for name, mask in counts.items()}
-    return Disagreement(found, confusions, disputes, len(disputed), steps)
+    first, second = (answers == NO_ANSWER).sum(1).tolist()
+    return Disagreement(found, confusions, disputes, len(disputed), steps, (first, second))

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from core.answers import NO_ANSWER, answers_of
 from core.batches import normalise
 from core.data import Digits
 from core.events import Evaluation, Mistake, StepDone
@@ -42,6 +43,7 @@ def evaluating(
     """`evaluate` with a place to stop after each batch."""
     began, was_training = perf_counter(), model.training
     probabilities = np.empty((len(digits), 10), np.float32)
+    predicted = np.empty(len(digits), np.int64)
     loss_sum = 0.0
     try:
         for start in range(0, len(digits), batch_size):
@@ -51,11 +53,11 @@ def evaluating(
                 labels = torch.from_numpy(digits.labels[start : start + batch_size]).to(device)
                 logits = model(normalise(images)).float()
                 loss_sum += F.cross_entropy(logits, labels, reduction="sum").item()
+                predicted[start : start + batch_size] = answers_of(logits).cpu().numpy()
                 probabilities[start : start + batch_size] = logits.softmax(1).cpu().numpy()
             yield StepDone()
     finally:
         model.train(was_training)
-    predicted = probabilities.argmax(1)
     confusion = confusion_of(digits.labels, predicted)
     return Evaluation(
         loss=loss_sum / len(digits),
@@ -63,16 +65,19 @@ def evaluating(
         confusion=tuple(tuple(int(count) for count in row) for row in confusion),
         mistakes=_worst_mistakes(digits, probabilities, predicted),
         seconds=perf_counter() - began,
+        unanswered=int((predicted == NO_ANSWER).sum()),
     )
 
 
 def confusion_of(labels: npt.NDArray[np.int64], predicted: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Digits counted by what they are and what was answered: int64 (10, 10), a row a label."""
-    return np.bincount(labels * 10 + predicted, minlength=100).reshape(10, 10)
+    """Digits counted by what they are and what was answered: int64 (10, 10), a row a label. Those without an answer are in no
+    column."""
+    answered = predicted != NO_ANSWER
+    return np.bincount(labels[answered] * 10 + predicted[answered], minlength=100).reshape(10, 10)
 
 
 def _worst_mistakes(digits: Digits, probabilities: Any, predicted: Any) -> tuple[Mistake, ...]:
-    wrong = np.flatnonzero(predicted != digits.labels)
+    wrong = np.flatnonzero((predicted != digits.labels) & (predicted != NO_ANSWER))
     worst = wrong[np.argsort(-probabilities[wrong, predicted[wrong]], kind="stable")][:SHOWN_MISTAKES]
     return tuple(
         Mistake(int(index), int(digits.labels[index]), int(predicted[index]),

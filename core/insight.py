@@ -1,5 +1,6 @@
 """Where a model looks: occlusion, the answer under shifts, feature maps, and the training digits most like an image."""
 
+import copy
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,6 +9,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from core.answers import answers_of
 from core.data import MEAN, STD, Digits
 from core.predictor import Images, Predictor
 
@@ -59,8 +61,8 @@ class ShiftMap:
     """The answer when the image is moved by up to 5 pixels each way.
 
     Attributes:
-        digits: int64 (11, 11), row = down by row - 5, column = right by column - 5. probability: float32 (11, 11), of the
-            digit given to `shift_map`.
+        digits: int64 (11, 11), row = down by row - 5, column = right by column - 5; NO_ANSWER where there
+            is none. probability: float32 (11, 11), of the digit given to `shift_map`.
     """
 
     digits: npt.NDArray[np.int64]
@@ -74,7 +76,7 @@ def shift_map(predictor: Predictor, image: Images, digit: int) -> ShiftMap:
     views = np.lib.stride_tricks.sliding_window_view(padded, (28, 28))[::-1, ::-1]
     with torch.inference_mode():
         probabilities = predictor.model(torch.from_numpy(views.reshape(-1, 1, 28, 28).copy())).softmax(1).numpy()
-    return ShiftMap(probabilities.argmax(1).reshape(size, size), probabilities[:, digit].reshape(size, size))
+    return ShiftMap(answers_of(probabilities).reshape(size, size), probabilities[:, digit].reshape(size, size))
 
 
 def feature_maps(predictor: Predictor, image: Images) -> dict[str, npt.NDArray[np.float32]]:
@@ -84,19 +86,15 @@ def feature_maps(predictor: Predictor, image: Images) -> dict[str, npt.NDArray[n
         image: (1, 1, 28, 28), normalised.
     """
     found: dict[str, npt.NDArray[np.float32]] = {}
-    hooks = [
-        module.register_forward_hook(
-            lambda _, __, output, name=name: found.update({name: output[0].numpy().copy()}) if output.dim() == 4 else None
-        )
-        for name, module in predictor.model.named_modules()
-        if name and not isinstance(module, nn.Sequential)
-    ]
-    try:
-        with torch.inference_mode():
-            predictor.model(torch.from_numpy(image))
-    finally:
-        for hook in hooks:
-            hook.remove()
+    # A copy: the model is shared, and a hook on it would see what other people ask in the same moment.
+    model = copy.deepcopy(predictor.model)
+    for name, module in model.named_modules():
+        if name and not isinstance(module, nn.Sequential):
+            module.register_forward_hook(
+                lambda _, __, output, name=name: found.update({name: output[0].numpy().copy()}) if output.dim() == 4 else None
+            )
+    with torch.inference_mode():
+        model(torch.from_numpy(image))
     return found
 
 

@@ -15,6 +15,7 @@ Column = npt.NDArray[Any]
 
 # Buckets in one line of a chart: twice as many points, since each bucket keeps its smallest and largest value.
 MAX_BUCKETS = 320
+_MOST_AT_ONCE = 200_000  # numbers looked at together while smoothing
 
 
 class Columns:
@@ -53,13 +54,11 @@ class Columns:
 
 
 class StepHistory:
-    """The steps of a run: what STEP_DTYPE holds, and running sums by which any smoothing window costs the same."""
+    """The steps of a run: what STEP_DTYPE holds."""
 
     def __init__(self) -> None:
         names = STEP_DTYPE.names or ()
         self._columns = Columns({name: STEP_DTYPE[name] for name in names} | {"accuracy": "<f4"})
-        self._sums = Columns({"loss": "<f8", "finite": "<f8", "correct": "<f8", "images": "<f8"})
-        self._sums.append({name: np.zeros(1) for name in ("loss", "finite", "correct", "images")})
         self._nonfinite: dict[str, tuple[int, ...]] = {"loss": (), "gradient_norm": ()}
 
     def __len__(self) -> int:
@@ -69,24 +68,16 @@ class StepHistory:
         """Add rows of STEP_DTYPE."""
         if not len(rows):
             return
-        images = rows["images"].astype(np.float64)
-        finite = np.isfinite(rows["loss"])
         for name, known in self._nonfinite.items():
             bad = np.flatnonzero(~np.isfinite(rows[name])) + len(self)
             self._nonfinite[name] = (known + tuple(bad.tolist()))[:MAX_BUCKETS]
-        weighted = np.where(finite, rows["loss"], 0).astype(np.float64) * images
         columns = {name: rows[name] for name in STEP_DTYPE.names or ()}
-        self._columns.append(columns | {"accuracy": rows["correct"] / np.maximum(images, 1)})
-        self._sums.append({
-            name: self._sums[name][-1] + np.cumsum(values)
-            for name, values in (("loss", weighted), ("finite", finite * images),
-                                 ("correct", rows["correct"].astype(np.float64)), ("images", images))
-        })  # fmt: skip
+        self._columns.append(columns | {"accuracy": rows["correct"] / np.maximum(rows["images"], 1)})
 
     def snapshot(self) -> "StepHistory":
         """The rows so far, frozen: later ones do not appear in it."""
         frozen = copy.copy(self)
-        frozen._columns, frozen._sums = self._columns.snapshot(), self._sums.snapshot()
+        frozen._columns = self._columns.snapshot()
         frozen._nonfinite = dict(self._nonfinite)
         return frozen
 
@@ -101,13 +92,23 @@ class StepHistory:
     def smoothed(self, name: str, rows: npt.NDArray[np.int64], window: int) -> Floats:
         """Mean of "loss" or "accuracy" over the `window` steps that end at each given row, weighted by samples.
 
-        Non-finite losses are left out; NaN where none is left.
+        Non-finite losses are left out; NaN where none is left. Each window is added up by itself: after one loss of 1e20 a
+        difference of running sums would be 0 for the rest of the run.
         """
-        total, weight = ("loss", "finite") if name == "loss" else ("correct", "images")
-        first = np.maximum(rows + 1 - window, 0)
-        sums = self._sums[total][rows + 1].astype(np.float64) - self._sums[total][first]
-        weights = self._sums[weight][rows + 1].astype(np.float64) - self._sums[weight][first]
-        return np.divide(sums, weights, out=np.full(len(rows), np.nan), where=weights > 0)
+        values, images = self._columns["loss" if name == "loss" else "correct"], self._columns["images"]
+        result = np.full(len(rows), np.nan)
+        step = max(1, _MOST_AT_ONCE // window)
+        for start in range(0, len(rows), step):
+            places = rows[start : start + step, None] - np.arange(window)
+            inside = places >= 0
+            places = np.where(inside, places, 0)
+            part = values[places].astype(np.float64)
+            weights = np.where(inside & np.isfinite(part), images[places], 0).astype(np.float64)
+            counted = np.where(weights > 0, part, 0)
+            shares = counted * weights if name == "loss" else counted
+            total = weights.sum(1)
+            np.divide(shares.sum(1), total, out=result[start : start + step], where=total > 0)
+        return result
 
 
 class ReportHistory:

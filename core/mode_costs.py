@@ -1,6 +1,7 @@
 """model.eval() against torch.no_grad(): two switches for two different things, measured on the spot."""
 
 import copy
+import math
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from time import perf_counter
 import torch
 from torch import Tensor, nn
 
+from core.answers import answers_of
 from core.batch_statistics import norm_layers
 from core.batches import normalise
 from core.data import Digits
@@ -53,11 +55,17 @@ def two_by_two(model: nn.Module, digits: Digits, *, seed: int = 0) -> Iterator[P
             before = _statistics(twin)
             logits, saved = _measured(twin, images, gradients)
             expected = logits if expected is None else expected
-            moved = float((_statistics(twin) - before).abs().max()) if before.numel() else 0.0
+            moved = _largest(_statistics(twin) - before)
             yield Quadrant(
-                train_mode, gradients, float((logits.argmax(1) == labels).float().mean()),
-                float((logits - expected).abs().max()), moved, saved, _seconds(twin, images, gradients),
+                train_mode, gradients, float((answers_of(logits) == labels).float().mean()),
+                _largest(logits - expected), moved, saved, _seconds(twin, images, gradients),
             )  # fmt: skip
+
+
+def _largest(change: Tensor) -> float:
+    """The largest size; NaN counts as more than any number, and nothing at all as 0."""
+    size = change.abs()
+    return math.nan if bool(size.isnan().any()) else float(size.max()) if size.numel() else 0.0
 
 
 def _measured(twin: nn.Module, images: Tensor, gradients: bool) -> tuple[Tensor, int]:

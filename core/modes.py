@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from core.answers import answers_of
 from core.batches import normalise
 from core.data import SPLIT_SEED, Digits, stratified
 from core.errors import CoreError
@@ -117,8 +118,8 @@ class Answers:
 
     @property
     def digits(self) -> Indices:
-        """int64 (n,): the answers; -1 where a logit is not finite, which is no answer."""
-        return np.where(np.isfinite(self.logits).all(1), self.logits.argmax(1), -1)
+        """int64 (n,): the answers; NO_ANSWER where a logit is not finite."""
+        return answers_of(self.logits)
 
     @property
     def accuracy(self) -> float:

@@ -1,19 +1,17 @@
 """A run's metrics for other programs: CSV, Parquet and TensorBoard's event files."""
 
 import io
+import logging
 import tempfile
 import zipfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from core.events import REPORT_DTYPE, STEP_DTYPE
+from core.events import STEP_DTYPE
 from core.metrics import thin
 from core.run_reader import RunSnapshot
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 # TensorBoard itself draws 1,000 points of a line; writing one takes about 0.1 ms.
 MAX_TENSORBOARD_STEPS = 5_000
@@ -21,35 +19,56 @@ _STEP_TAGS = {"loss": "train/loss", "accuracy": "train/accuracy", "learning_rate
               "gradient_norm": "train/gradient_norm"}  # fmt: skip
 
 
-def metrics_frame(snapshot: RunSnapshot) -> "pd.DataFrame":
-    """One row a step, indexed by step, with STEP_DTYPE's columns; validation and test scores stand in the row of their step."""
-    import pandas as pd
+SCORES = ("validation_loss", "validation_accuracy", "test_loss", "test_accuracy")
 
-    table = pd.DataFrame({name: snapshot.steps.column(name) for name in STEP_DTYPE.names or ()}).set_index("step")
-    for one in snapshot.validations:
-        table.loc[one.step, ["validation_loss", "validation_accuracy"]] = one.evaluation.loss, one.evaluation.accuracy
-    if snapshot.tested:
-        score = snapshot.tested.evaluation
-        table.loc[snapshot.tested.step, ["test_loss", "test_accuracy"]] = score.loss, score.accuracy
-    return table
+
+def metrics_columns(snapshot: RunSnapshot) -> dict[str, np.ndarray]:
+    """One row a step: STEP_DTYPE's columns, and SCORES as masked arrays, in the row of their step and masked elsewhere. The
+    same columns for every run, whatever became of it: NaN is a value that was measured, a masked entry is none."""
+    columns: dict[str, np.ndarray] = {name: snapshot.steps.column(name) for name in STEP_DTYPE.names or ()}
+    scores = {name: np.ma.masked_all(len(snapshot.steps), np.float64) for name in SCORES}
+    found = [("validation", one.step, one.evaluation) for one in snapshot.validations]
+    found += [("test", snapshot.tested.step, snapshot.tested.evaluation)] if snapshot.tested else []
+    for kind, step, evaluation in found:
+        row = step - 1 - snapshot.info.first_step
+        if 0 <= row < len(snapshot.steps):
+            scores[f"{kind}_loss"][row], scores[f"{kind}_accuracy"][row] = evaluation.loss, evaluation.accuracy
+    return columns | scores
 
 
 def metrics_csv(snapshot: RunSnapshot) -> bytes:
-    """`metrics_frame` as CSV."""
-    return metrics_frame(snapshot).to_csv().encode()
+    """`metrics_columns` as CSV: NaN is written as NaN, what was not measured at a step is empty."""
+    import pandas as pd
+
+    columns = metrics_columns(snapshot)
+    table = pd.DataFrame({name: values for name, values in columns.items() if name not in SCORES})
+    for name in SCORES:
+        scores = columns[name]
+        assert isinstance(scores, np.ma.MaskedArray)
+        words = np.full(len(scores), "", object)
+        measured = np.flatnonzero(~np.ma.getmaskarray(scores))
+        words[measured] = [repr(value) if value == value else "NaN" for value in scores.data[measured].tolist()]
+        table[name] = words
+    return table.to_csv(index=False, na_rep="NaN").encode()
 
 
 def metrics_parquet(snapshot: RunSnapshot) -> bytes:
-    """`metrics_frame` as Parquet: every number with all its bits, and much smaller than CSV."""
+    """`metrics_columns` as Parquet: every number with all its bits; NaN is NaN, what was not measured at a step is null."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     target = io.BytesIO()
-    metrics_frame(snapshot).reset_index().to_parquet(target, index=False)
+    arrays = {name: pa.array(np.ma.getdata(values), mask=np.ma.getmaskarray(values)) for name, values in
+              metrics_columns(snapshot).items()}  # fmt: skip
+    pq.write_table(pa.table(arrays), target)
     return target.getvalue()
 
 
 def tensorboard_zip(snapshots: list[RunSnapshot]) -> bytes:
     """A zip with one folder of TensorBoard event files a run: unpack it and point `tensorboard --logdir` at it.
 
-    Runs of more than MAX_TENSORBOARD_STEPS steps are thinned out: the smallest and the largest loss of each stretch stay.
+    Runs of more than MAX_TENSORBOARD_STEPS steps are thinned out, each line by itself: the smallest and the largest value of
+    each stretch stay, and so do what is not finite and the last step.
     """
     packed = io.BytesIO()
     with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -64,24 +83,20 @@ def write_tensorboard(snapshot: RunSnapshot, folder: Path) -> None:
     """Write a run's event file: scalars train/*, validation/*, test/* and memory/*, and the settings as text."""
     from tensorboardX import SummaryWriter
 
+    logging.getLogger("tensorboardX.x2num").setLevel(logging.ERROR)  # it warns of each NaN, which is written all the same
     started = snapshot.info.created_at
     steps, reports = snapshot.steps, snapshot.reports
     with SummaryWriter(str(folder), write_to_disk=True) as writer:
         writer.add_text("settings", f"```json\n{snapshot.config.to_json()}```", 0, started)
-        rows = thin(steps.column("loss"), buckets=MAX_TENSORBOARD_STEPS // 2).rows
-        if len(steps) <= MAX_TENSORBOARD_STEPS:
-            rows = np.arange(len(steps))
         for name, tag in _STEP_TAGS.items():
+            rows = _kept_rows(steps.column(name))
             _scalars(writer, tag, steps.column("step")[rows], steps.column(name)[rows],
                      started + steps.column("seconds")[rows])  # fmt: skip
-        if len(reports):
-            gpu = float(reports.column("total")[-1]) > 0
-            kept = thin(reports.column("resident"), buckets=MAX_TENSORBOARD_STEPS // 2).rows
-            for name in [
-                one for one in REPORT_DTYPE.names or () if one in ("resident", *(("allocated", "reserved") if gpu else ()))
-            ]:
-                _scalars(writer, f"memory/{name}_bytes", reports.column("step")[kept], reports.column(name)[kept],
-                         started + reports.column("seconds")[kept])  # fmt: skip
+        gpu = len(reports) > 0 and float(reports.column("total")[-1]) > 0
+        for name in ("resident", *(("allocated", "reserved", "peak") if gpu else ())):
+            rows = _kept_rows(reports.column(name))
+            _scalars(writer, f"memory/{name}_bytes", reports.column("step")[rows], reports.column(name)[rows],
+                     started + reports.column("seconds")[rows])  # fmt: skip
         at = snapshot.seconds_at(np.array([one.step for one in snapshot.validations], np.int64)).tolist()
         for one, seconds in zip(snapshot.validations, at, strict=True):
             moment = started + seconds
@@ -91,6 +106,14 @@ def write_tensorboard(snapshot: RunSnapshot, folder: Path) -> None:
             score, moment = snapshot.tested.evaluation, started + float(snapshot.seconds_at(np.array([snapshot.step]))[0])
             writer.add_scalar("test/loss", score.loss, snapshot.tested.step, moment)
             writer.add_scalar("test/accuracy", score.accuracy, snapshot.tested.step, moment)
+
+
+def _kept_rows(values: np.ndarray) -> np.ndarray:
+    """Rows of one column that are written."""
+    if len(values) <= MAX_TENSORBOARD_STEPS:
+        return np.arange(len(values))
+    broken = np.flatnonzero(~np.isfinite(values))[:MAX_TENSORBOARD_STEPS]
+    return np.unique(np.concatenate([thin(values, buckets=MAX_TENSORBOARD_STEPS // 2).rows, broken, [len(values) - 1]]))
 
 
 def _scalars(writer: Any, tag: str, steps: np.ndarray, values: np.ndarray, moments: np.ndarray) -> None:

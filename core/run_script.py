@@ -303,7 +303,7 @@ def evaluate(net, images, labels):
             wanted = torch.from_numpy(labels[start : start + {EVALUATION_BATCH}]).to(device)
             logits = net(normalise(batch)).float()
             loss_sum += F.cross_entropy(logits, wanted, reduction="sum").item()
-            right += (logits.argmax(1) == wanted).sum().item()
+            right += ((logits.argmax(1) == wanted) & logits.isfinite().all(1)).sum().item()  # NaN is no answer
     return loss_sum / len(labels), right / len(labels)'''
 
 

@@ -8,13 +8,14 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from core.answers import answers_of
 from core.config import TrainConfig
 from core.errors import CoreError, RunError
 from core.predictor import Images, load_predictor
 
 FOLDER = "snapshots"
 MAX_EPOCHS_KEPT = 20
-_NAME = re.compile(r"step-(\d{8})\.pt")
+_NAME = re.compile(r"step-(\d{8})\.pt", re.ASCII)
 
 
 def snapshot_steps(config: TrainConfig) -> frozenset[int]:
@@ -61,9 +62,14 @@ class Travel:
     probabilities: npt.NDArray[np.float32]
     damaged: tuple[str, ...]
 
+    @property
+    def answers(self) -> npt.NDArray[np.int64]:
+        """int64 (s, n): the digit of each; NO_ANSWER where there is none."""
+        return answers_of(self.probabilities)
+
     def flips(self, image: int = 0) -> list[tuple[int, int, int]]:
         """(step, digit before, digit from then on) for each change of an image's answer."""
-        digits = self.probabilities[:, image].argmax(1)
+        digits = self.answers[:, image]
         return [
             (int(self.steps[place]), int(digits[place - 1]), int(digits[place]))
             for place in range(1, len(digits))

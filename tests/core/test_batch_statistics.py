@@ -109,8 +109,8 @@ def test_broken_statistics_are_named(lab):
     model.norm3.running_var[:2] = -1
     found = statistics_problems(model)
     assert found == [
-        "norm2.running_mean is NaN or infinite in 1 of 32 channels.",
-        "norm3.running_var is below 0 in 2 of 64 channels.",
+        "norm2.running_mean is NaN or infinite in channel 3.",
+        "norm3.running_var is below 0 in channels 0, 1: eval mode takes its square root, which gives NaN.",
     ]
     keeps_none = nn.Sequential(nn.BatchNorm2d(1, track_running_stats=False))
     assert "keeps no running_mean" in statistics_problems(keeps_none)[0]

@@ -83,3 +83,32 @@ def test_a_snapshot_does_not_change_while_the_history_grows():
     assert view.tolist() == list(range(1000))
     with pytest.raises(ValueError, match="read-only"):
         view[0] = 5
+
+
+losses_with_explosions = hnp.arrays(
+    np.float32, st.integers(1, 300),
+    elements=st.one_of(st.floats(0, 10, width=32), st.sampled_from([1e20, 3e38, np.inf, -np.inf, np.nan])),
+)  # fmt: skip
+
+
+@given(losses_with_explosions, st.integers(1, 60))
+def test_the_smoothed_line_is_the_plain_mean_of_each_window_whatever_came_before(values, window):
+    history, images = StepHistory(), np.arange(1, len(values) + 1)
+    history.append(rows_of(values, images))
+    found = history.smoothed("loss", np.arange(len(values)), window)
+    for row in range(len(values)):
+        part = slice(max(0, row - window + 1), row + 1)
+        finite = np.isfinite(values[part])
+        if not finite.any():
+            assert np.isnan(found[row])
+            continue
+        expected = np.average(values[part][finite].astype(np.float64), weights=images[part][finite])
+        assert found[row] == pytest.approx(expected, rel=1e-12)
+
+
+def test_the_line_comes_down_again_after_one_explosion():
+    values = np.full(400, 0.5, np.float32)
+    values[100] = 1e20
+    history = StepHistory()
+    history.append(rows_of(values))
+    assert history.smoothed("loss", np.array([399]), 50)[0] == 0.5

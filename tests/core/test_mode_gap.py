@@ -72,3 +72,24 @@ def test_a_run_without_snapshots_says_so(trainer, runs, tmp_path):
 
 def test_the_window_is_short_while_weights_change_quickly():
     assert [window(step) for step in (1, 8, 64, 200, 10_000)] == [1, 1, 8, 25, 25]
+
+
+@pytest.mark.parametrize("name", ["plain", "augmented"])
+@pytest.mark.parametrize("model", ["mlp", "lab_cnn"])
+def test_the_parts_are_measured_apart_and_add_up_to_the_gap(name, model, trainer, runs, tmp_path):
+    config = dataclasses.replace(VARIANTS[name], model=model, dropout=0.4 if model == "lab_cnn" else 0.0, epochs=1)
+    run_id = trainer.start(config, tmp_path, runs)
+    wait_for_status(trainer, runs, run_id, RunStatus.FINISHED, 120)
+    points = [one for one in mode_gap(runs / run_id, tmp_path) if isinstance(one, GapPoint)]
+    assert points
+    for one in points:
+        parts = [one.optimizer_loss - one.again_loss, one.again_loss - one.train_loss, one.train_loss - one.clean_loss,
+                 one.clean_loss - one.validation_loss]  # fmt: skip
+        assert sum(parts) == pytest.approx(one.optimizer_loss - one.validation_loss, abs=1e-6)
+        if model == "mlp":  # it has no layer that knows a mode
+            assert one.again_loss == pytest.approx(one.train_loss, abs=1e-6)
+            assert one.again_accuracy == one.train_accuracy
+        if name == "plain":
+            assert one.clean_loss == one.train_loss
+    if model == "lab_cnn":
+        assert any(abs(one.again_loss - one.train_loss) > 1e-3 for one in points)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,8 +15,8 @@ from core.errors import RunError
 from core.events import RunStatus
 from core.run_files import (
     MAX_TENSORBOARD_STEPS,
+    SCORES,
     metrics_csv,
-    metrics_frame,
     metrics_parquet,
     tensorboard_zip,
     write_tensorboard,
@@ -27,7 +28,7 @@ from core.run_store import RunWriter, read_info
 from core.run_zip import MANIFEST, pack_run, unpack_run
 from tests.conftest import SAMPLE, wait_for, wait_for_status
 from tests.core.test_run_index import made
-from tests.core.test_run_store import steps
+from tests.core.test_run_store import steps, validated
 
 
 @pytest.fixture
@@ -35,15 +36,46 @@ def snapshot(runs):
     return RunReader(runs / made(runs)).read()
 
 
+def tables(snapshot):
+    """(CSV, Parquet) as data frames by step."""
+    csv = pd.read_csv(io.BytesIO(metrics_csv(snapshot)), index_col="step")
+    return csv, pd.read_parquet(io.BytesIO(metrics_parquet(snapshot))).set_index("step")
+
+
 def test_tables_hold_every_step_and_score(snapshot):
-    frame = metrics_frame(snapshot)
-    assert len(frame) == 20
-    assert frame.loc[10, "validation_loss"] == 0.1
-    assert frame.loc[10, "test_accuracy"] == 0.97  # the weights of step 10 were tested
-    again = pd.read_csv(io.BytesIO(metrics_csv(snapshot)), index_col="step")
-    assert again["loss"].tolist() == frame["loss"].tolist()
-    exact = pd.read_parquet(io.BytesIO(metrics_parquet(snapshot))).set_index("step")
-    pd.testing.assert_frame_equal(exact, frame)
+    for frame in tables(snapshot):
+        assert len(frame) == 20
+        assert frame.loc[10, "validation_loss"] == 0.1
+        assert frame.loc[10, "test_accuracy"] == 0.97  # the weights of step 10 were tested
+        assert frame["loss"].astype(np.float32).tolist() == snapshot.steps.column("loss").tolist()
+
+
+def test_every_run_has_the_same_columns_and_nan_is_told_from_nothing(runs):
+    columns = set()
+    for count in (0, 3, 20):
+        writer = RunWriter.create(runs, SAMPLE)
+        if count:
+            event = steps(1, count)
+            event.steps["loss"][-1], event.steps["gradient_norm"][0] = np.nan, np.inf
+            writer.append(event)
+        if count == 20:
+            writer.append(validated(20, loss=float("nan")))
+        writer.close()
+        snapshot = RunReader(writer.folder).read()
+        text = metrics_csv(snapshot).decode()
+        columns.add(text.splitlines()[0])
+        arrow = pq.read_table(io.BytesIO(metrics_parquet(snapshot)))
+        columns.add(",".join(arrow.column_names))
+        assert arrow.column("test_loss").null_count == count
+        if count:
+            last = dict(zip(text.splitlines()[0].split(","), text.splitlines()[-1].split(","), strict=True))
+            assert (last["loss"], last["test_loss"]) == ("NaN", "")
+            assert text.splitlines()[1].split(",")[4] == "inf"
+        if count == 20:
+            assert last["validation_loss"] == "NaN"
+            assert arrow.column("validation_loss").null_count == 19
+    assert len(columns) == 1
+    assert set(SCORES) < set(columns.pop().split(","))
 
 
 def read_back(folder):
@@ -77,8 +109,27 @@ def test_a_long_run_keeps_its_spikes_in_tensorboard(runs, tmp_path):
     writer.close()
     write_tensorboard(RunReader(writer.folder).read(), tmp_path / "tb")
     losses = read_back(tmp_path / "tb")[0]["train/loss"]
-    assert len(losses) <= MAX_TENSORBOARD_STEPS
+    assert len(losses) <= MAX_TENSORBOARD_STEPS + 1
     assert (4322, 77.0) in losses
+
+
+def test_each_line_in_tensorboard_keeps_its_own_spikes_its_nan_and_its_end(runs, tmp_path):
+    count = 4 * MAX_TENSORBOARD_STEPS
+    writer = RunWriter.create(runs, SAMPLE)
+    event = steps(1, count)
+    event.steps["gradient_norm"][12_345], event.steps["learning_rate"][15_000] = 777.0, 9.0
+    event.steps["loss"][[9_000, count - 1]] = np.nan
+    event.steps["correct"] = 60
+    event.steps["correct"][501] = 0
+    writer.append(event)
+    writer.close()
+    write_tensorboard(RunReader(writer.folder).read(), tmp_path / "tb")
+    scalars = read_back(tmp_path / "tb")[0]
+    assert (12_346, 777.0) in scalars["train/gradient_norm"]
+    assert (15_001, 9.0) in scalars["train/learning_rate"]
+    assert (502, 0.0) in scalars["train/accuracy"]
+    assert [step for step, value in scalars["train/loss"] if value != value] == [9_001, count]
+    assert all(scalars[f"train/{name}"][-1][0] == count for name in ("loss", "accuracy", "learning_rate", "gradient_norm"))
 
 
 def trained(trainer, runs, tmp_path):
@@ -106,7 +157,7 @@ def test_a_run_goes_to_another_machine_and_can_be_taken_up_there(trainer, runs, 
     wait_for_status(trainer, other, run_id, RunStatus.FINISHED)
     # A second time it gets another id, and the first is left alone.
     again = unpack_run(packed, other)
-    assert again.run_id == f"{run_id}-2"
+    assert again.run_id not in (run_id, f"{run_id}-2")
     assert "already" in again.notes[0]
     assert read_info(other / run_id).status == RunStatus.FINISHED
 
@@ -158,9 +209,9 @@ def edited_status(**values):
 
 
 HOSTILE = {
-    "a path upwards": (lambda files, about: files.update({"../../evil": b"x"}), "a file that no run has"),
-    "an absolute path": (lambda files, about: files.update({"/tmp/evil": b"x"}), "a file that no run has"),
-    "a script": (lambda files, about: files.update({"snapshots/step-00000001.py": b"x"}), "a file that no run has"),
+    "a path upwards": (lambda files, about: files.update({"../../evil": b"x"}), "does not belong there"),
+    "an absolute path": (lambda files, about: files.update({"/tmp/evil": b"x"}), "does not belong there"),
+    "a script": (lambda files, about: files.update({"snapshots/step-00000001.py": b"x"}), "does not belong there"),
     "an id that is a path": (lambda files, about: about.update(run_id="../../evil"), "is not a run's id"),
     "no settings": (lambda files, about: files.pop("config.json"), "lacks config.json"),
     "settings of nothing": (lambda files, about: files.update({"config.json": b"{}x"}), "cannot be read"),
@@ -207,8 +258,8 @@ def test_what_is_no_zip_of_a_run_is_refused(runs, tmp_path):
     for content, words in (
         (b"", "no zip, or damaged"),
         (b"PK\x03\x04 torn", "no zip, or damaged"),
-        (other.getvalue(), "list of files is missing"),
-        (bomb.getvalue(), "more than a run does"),
+        (other.getvalue(), "does not belong there: readme.txt"),
+        (bomb.getvalue(), "does not belong there"),
     ):
         with pytest.raises(RunError, match=words):
             unpack_run(content, runs)

@@ -13,7 +13,7 @@ from core.errors import TrainingError
 from core.evaluation import evaluate
 from core.events import RunStarted, StepDone, StepsEnded, StoppedEarly, Validated
 from core.events import Tested as WasTested
-from core.train_loop import new_state, take_pending, train
+from core.train_loop import new_state, take_pending, train, update
 from tests.conftest import SAMPLE
 
 CPU = torch.device("cpu")
@@ -282,3 +282,54 @@ def test_a_run_torn_off_after_every_step_does_all_that_the_straight_one_does(spl
 
     assert scores(events) == scores(straight_events)
     assert same_weights(state, straight)
+
+
+def poisoned(state, group):
+    """The same batches with one NaN in the last one, so that a forward is done before the failure."""
+    images = group[-1][0].clone()
+    images[0, 0, 3, 3] = math.nan
+    return [*group[:-1], (images, group[-1][1])]
+
+
+CHANGES = [{}, {"accumulation_steps": 2}, {"detect_anomaly": True}, {"optimizer": "sgd"}, {"dropout": 0.5}]
+
+
+@pytest.mark.parametrize("changes", CHANGES)
+def test_a_step_that_fails_leaves_weights_buffers_and_optimizer_as_they_were(splits, changes):
+    config = dataclasses.replace(SAMPLE, model="lab_cnn", **changes)
+    state, source = new_state(config), iter(make_batches(config, splits.train, CPU).epoch(0))
+    torch.set_num_threads(1)
+    count = config.accumulation_steps
+    for _ in range(3):
+        update(state, [next(source) for _ in range(count)])
+    before = copy.deepcopy((state.model.state_dict(), state.optimizer.state_dict()["state"], state.step))
+    with pytest.raises(TrainingError):
+        update(state, poisoned(state, [next(source) for _ in range(count)]))
+    assert state.step == before[2]
+    assert state.whole
+    for name, value in state.model.state_dict().items():
+        assert torch.equal(value, before[0][name]), name
+    for number, values in state.optimizer.state_dict()["state"].items():
+        assert all(torch.equal(one, before[1][number][key]) for key, one in values.items() if isinstance(one, torch.Tensor))
+
+
+def test_anomaly_mode_names_the_forward_operation_its_layer_step_and_rate(splits):
+    """The square root of nothing has no gradient: 0 times infinity in the backward pass, while the loss is a number."""
+    config = dataclasses.replace(SAMPLE, model="simple_cnn", detect_anomaly=True)
+    state = new_state(config)
+
+    class Root(torch.nn.Module):
+        def forward(self, x):
+            return x + (x - x).sqrt() * 0
+
+    state.model.relu2 = Root()
+    group = [next(iter(make_batches(config, splits.train, CPU).epoch(0)))]
+    with pytest.raises(TrainingError) as caught:
+        update(state, group)
+    words = str(caught.value)
+    assert "backward pass of sqrt" in words
+    assert "conv2" in words
+    assert "step 1," in words
+    assert f"{config.learning_rate:g}" in words
+    assert any("forward pass that this operation belongs to" in note for note in caught.value.__cause__.__notes__)
+    assert len(state.pending) == 1  # the failed step is on the chart
