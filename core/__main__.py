@@ -2,19 +2,20 @@
 
 import argparse
 import json
+import signal
 import sys
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from core.config import TrainConfig, parse_values, settings
+from core.config import TrainConfig, settings, with_texts
 from core.data import data_root, missing_files
 from core.errors import ConfigError, CoreError
 from core.events import RunStatus
 from core.presets import PRESETS, preset_named
 from core.run_reader import RunSnapshot, read_config
-from core.run_store import run_folder, runs_root, saved_states
+from core.run_store import read_info, run_folder, runs_root, saved_states
 from core.trainer import Trainer
 
 if TYPE_CHECKING:
@@ -27,10 +28,12 @@ def main(arguments: list[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     train = commands.add_parser("train", help="train one run; the dashboard shows it live")
     train.add_argument("--resume", metavar="ID", help="go on with a run that was stopped, failed or was killed, bit for bit")
-    train.add_argument("--fork", metavar="ID[@STEP]", help="a new run from another's newest saved state, or that of STEP, with "
-                       "the changes of --set")  # fmt: skip
+    train.add_argument("--fork", metavar="ID[@STEP]", help="a new run from another's newest saved state, or that of STEP, "
+                                                           "with the changes of --set")  # fmt: skip
     train.add_argument("--schedule-then", choices=("hold", "stretch", "restart"), help="for a fork with more epochs: the "
-                       "learning rate stays, follows the schedule stretched, or the schedule begins anew")  # fmt: skip
+                                                                                       "learning rate stays, follows the "
+                                                                                       "schedule stretched, or the schedule "
+                                                                                       "begins anew")  # fmt: skip
     train.add_argument("--preset", help=f"one of {', '.join(PRESETS)} (default: tutorial)")
     train.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="change a setting; may be repeated: "
                        + ", ".join(settings()))  # fmt: skip
@@ -59,7 +62,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def config_from(preset: str, assignments: list[str]) -> TrainConfig:
     """A preset with `KEY=VALUE` changes. Raises ConfigError naming every unusable one."""
-    return replace(preset_named(preset), **parse_values(_assigned(assignments))).validate()
+    return with_texts(preset_named(preset), _assigned(assignments))
 
 
 def _assigned(assignments: list[str]) -> dict[str, str]:
@@ -96,19 +99,26 @@ def _train(given: argparse.Namespace) -> int:
         config = config_from(given.preset or "tutorial", given.set)
     if config.dataset == "mnist" and missing_files(data):
         _download(data, quiet=given.json)
-    trainer = Trainer(shared=False)
+    trainer, shown = Trainer(shared=False), 0
+    signal.signal(signal.SIGTERM, _interrupt)  # as Ctrl-C: stop after this step and save
     if given.resume is not None:
         run_id = given.resume
+        newest = max(saved_states(run_folder(runs, run_id)), default=0)
+        shown = sum(one.step <= newest for one in trainer.read(runs, run_id).validations)
         trainer.take_up(run_id, data, runs)
     else:
         run_id = trainer.start(config, data, runs, origin=origin)
     try:
-        _follow(trainer, runs, run_id, given.json)
+        _follow(trainer, runs, run_id, given.json, shown)
     except KeyboardInterrupt:
         print("\nStopping after this step; press again to give up its last weights.", file=sys.stderr)
         trainer.stop(run_id)
         trainer.wait_until_idle(60)
     return _report_end(trainer.read(runs, run_id), given.json)
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
 
 
 def _fork(given: argparse.Namespace, runs: Path) -> "Fork":
@@ -117,6 +127,7 @@ def _fork(given: argparse.Namespace, runs: Path) -> "Fork":
 
     parent, mark, step = given.fork.partition("@")
     folder = run_folder(runs, parent)
+    read_info(folder)  # says so when there is no such run
     if mark:
         path = saved_states(folder).get(int(step) if step.isdecimal() else -1)
         if path is None:
@@ -127,7 +138,7 @@ def _fork(given: argparse.Namespace, runs: Path) -> "Fork":
         saved = newest_state(folder)
     if given.preset:
         raise ConfigError({"--preset": "a fork has its parent's settings; change them with --set"})
-    config = replace(saved.config, **parse_values(_assigned(given.set)))
+    config = with_texts(saved.config, _assigned(given.set))
     return fork(parent, saved, longer(saved, config, given.schedule_then) if given.schedule_then else config)
 
 
@@ -158,10 +169,16 @@ def _download(root: Path, *, quiet: bool) -> None:
         print(file=sys.stderr)
 
 
-def _follow(trainer: Trainer, runs: Path, run_id: str, as_json: bool) -> None:
-    """Show progress until the run has ended: a bar on a terminal, lines elsewhere or as JSON."""
-    terminal, shown, next_line = sys.stderr.isatty() and not as_json, 0, monotonic()
-    while not trainer.wait_until_idle(0.2):
+def _follow(trainer: Trainer, runs: Path, run_id: str, as_json: bool, shown: int) -> None:
+    """Show progress until the run has ended: a bar on a terminal, lines elsewhere or as JSON.
+
+    Args:
+        shown: validations that need not be told, since they are of a time before.
+    """
+    terminal, next_line = sys.stderr.isatty() and not as_json, monotonic()
+    idle = False
+    while not idle:
+        idle = trainer.wait_until_idle(0.2)  # once more after the end: the last validation may have come just before
         snapshot = trainer.read(runs, run_id)
         for validated in snapshot.validations[shown:]:
             evaluation = validated.evaluation
@@ -172,7 +189,7 @@ def _follow(trainer: Trainer, runs: Path, run_id: str, as_json: bool) -> None:
                 clear = "\r\033[K" if terminal else ""
                 print(f"{clear}epoch {validated.epoch:g}: validation loss {evaluation.loss:.4f}, accuracy "
                       f"{evaluation.accuracy:.2%}{'  (best)' if validated.best else ''}", file=sys.stderr)  # fmt: skip
-        shown = len(snapshot.validations)
+        shown = max(shown, len(snapshot.validations))
         if terminal:
             print(f"\r\033[K{_bar(snapshot)}", end="", file=sys.stderr, flush=True)
         elif monotonic() >= next_line:

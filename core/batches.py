@@ -1,6 +1,7 @@
 """Two ways of feeding a training: the whole split as one tensor on the device, or a DataLoader with transforms."""
 
 import math
+import signal
 from collections.abc import Iterator
 from typing import Any, Protocol, cast
 
@@ -141,6 +142,11 @@ class _EpochSampler(Sampler[list[tuple[int, int]]]):
             yield [(epoch, int(index)) for index in order[start:end]]
 
 
+def _leave_interrupts(worker: int) -> None:
+    """Ctrl-C reaches every process of a terminal. The training ends its workers itself, once it has stopped and saved."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
 class LoaderBatches:
     """torch's DataLoader over per-image transforms, with `config.workers` processes."""
 
@@ -148,10 +154,9 @@ class LoaderBatches:
         self._device, self._sampler = device, _EpochSampler(config, digits.labels)
         options: dict[str, Any] = {}
         if config.workers:
-            # A fork of a process with threads can hang; these start from a clean one.
-            options = {"multiprocessing_context": "forkserver" if hasattr(torch.multiprocessing, "get_context") and
-                       "forkserver" in torch.multiprocessing.get_all_start_methods() else "spawn",
-                       "persistent_workers": True}  # fmt: skip
+            # A fork of a process with threads can hang. A fork server would stand between: PyTorch's workers end when their
+            # parent has gone, and the server lives as long as they do, so both would outlive a killed training.
+            options = {"multiprocessing_context": "spawn", "persistent_workers": True, "worker_init_fn": _leave_interrupts}
         self._loader: DataLoader[Batch] | None = DataLoader(
             _TransformedDigits(config, digits),
             batch_sampler=self._sampler,

@@ -4,7 +4,7 @@ import json
 import math
 import re
 import types
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self, get_args, get_type_hints
 
 from core.errors import ConfigError
@@ -80,7 +80,7 @@ class TrainConfig:
         "seed gives the same run.", "Main", low=0, high=2**32 - 1)  # fmt: skip
 
     train_size: int | None = _setting(
-        None, "Training digits", "How many digits to train on, the same number of each class.", "Data",
+        None, "Training digits", "How many digits to train on, each class in its share.", "Data",
         low=10, high=60_000, empty="all that remain")  # fmt: skip
     validation_size: int | None = _setting(
         None, "Validation digits", "Held out of the training set to watch progress and to choose the best weights. "
@@ -113,8 +113,8 @@ class TrainConfig:
     weight_decay: float = _setting(
         0.0, "Weight decay", "Pulls weights towards zero at each update.", "Optimization", low=0.0, high=10.0)  # fmt: skip
     accumulation_steps: int = _setting(
-        1, "Gradient accumulation", "Batches whose gradients are added up before one update: 4 batches of 64 act "
-        "like one of 256.", "Optimization", low=1, high=1024)  # fmt: skip
+        1, "Gradient accumulation", "Batches whose gradients are added up before one update: without BatchNorm 4 batches of 64 "
+        "act like one of 256. BatchNorm still normalises each batch by itself.", "Optimization", low=1, high=1024)  # fmt: skip
     schedule: str = _setting(
         "constant", "Schedule", "How the learning rate changes during the run.", "Optimization",
         choices=SCHEDULES)  # fmt: skip
@@ -216,6 +216,24 @@ class TrainConfig:
         """Optimizer updates of the whole run, early stopping aside."""
         return self.steps_per_epoch() * self.epochs
 
+    def validates_after(self, step: int) -> bool:
+        """Whether the validation digits are scored after so many updates: at even places of each epoch, and at the end."""
+        if step == self.total_steps():
+            return True
+        per_epoch, times = self.steps_per_epoch(), self.validations_per_epoch
+        done = (step - 1) % per_epoch + 1
+        return step > 0 and times > 0 and done * times // per_epoch > (done - 1) * times // per_epoch
+
+    def validations(self, first: int, last: int) -> int:
+        """How many of them there are after the updates `first + 1` to `last`."""
+        return sum(self._validations_until(step) * sign for step, sign in ((last, 1), (first, -1)))
+
+    def _validations_until(self, step: int) -> int:
+        per_epoch, times, total = self.steps_per_epoch(), self.validations_per_epoch, self.total_steps()
+        epochs, done = divmod(min(step, total), per_epoch)
+        times_each = min(times, per_epoch)  # an epoch of three steps has at most three
+        return epochs * times_each + min(done, done * times // per_epoch) + (step >= total and not times)
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values by field name, ready for JSON."""
         return {entry.name: getattr(self, entry.name) for entry in fields(self)}
@@ -311,13 +329,25 @@ def parse_value(name: str, text: str) -> Any:
         if stripped.lower() in ("true", "yes", "on", "1", "false", "no", "off", "0"):
             return stripped.lower() in ("true", "yes", "on", "1")
         raise ConfigError({name: f"must be true or false; got {text!r}"})
-    if kind is int and re.fullmatch(r"\d{1,3}(,\d{3})+", stripped):
-        stripped = stripped.replace(",", "")  # 60,000; but 0,5 stays unreadable rather than becoming 5
     try:
-        return kind(stripped)
-    except ValueError:
+        if len(stripped) > _MAX_NUMBER_TEXT:
+            raise ValueError
+        return _whole(stripped) if kind is int else kind(stripped)
+    except (ValueError, OverflowError):
         what = "a whole number" if kind is int else "a number such as 0.001 or 1e-3"
         raise ConfigError({name: f"must be {what}; got {text!r:.60}"}) from None
+
+
+_MAX_NUMBER_TEXT = 40
+
+
+def _whole(text: str) -> int:
+    """1000, 60,000, 60_000 and 1e3 are whole numbers; 0,5 and 2.5 are none. Raises ValueError."""
+    if re.fullmatch(r"[+-]?\d{1,3}(,\d{3})+", text, re.ASCII):
+        text = text.replace(",", "")
+    if re.fullmatch(r"[+-]?\d+(\.\d*)?[eE]\+?\d{1,2}", text, re.ASCII) and float(text).is_integer():
+        return int(float(text))
+    return int(text)
 
 
 def parse_values(texts: dict[str, str]) -> dict[str, Any]:
@@ -332,6 +362,23 @@ def parse_values(texts: dict[str, str]) -> dict[str, Any]:
     if found:
         raise ConfigError(found)
     return values
+
+
+def with_texts(base: TrainConfig, texts: dict[str, str]) -> TrainConfig:
+    """Settings with those of a form, a link or `--set` in place of their own. Raises one ConfigError that names all that is
+    unusable: what cannot be read, and what is out of its limits."""
+    found: dict[str, str] = {}
+    values: dict[str, Any] = {}
+    for name, text in texts.items():
+        try:
+            values[name] = parse_value(name, text)
+        except ConfigError as error:
+            found.update(error.problems)
+    config = replace(base, **values)
+    found |= {name: problem for name, problem in config.problems().items() if name not in found}
+    if found:
+        raise ConfigError(found)
+    return config
 
 
 def format_value(value: Any) -> str:
@@ -378,9 +425,12 @@ def _limit_problem(value: Any, setting: Setting) -> str | None:
     return None
 
 
+_INDEX = re.compile(r"\d{1,3}", re.ASCII)
+
+
 def _device_problem(value: str) -> str | None:
     kind, mark, index = value.partition(":")
-    if (kind in ("auto", "cpu", "mps") and not mark) or (kind == "cuda" and (not mark or index.isdecimal())):
+    if (kind in ("auto", "cpu", "mps") and not mark) or (kind == "cuda" and (not mark or _INDEX.fullmatch(index))):
         return None
     return f"must be auto, cpu, cuda, cuda:0 (or another number) or mps; got {value!r:.60}"
 

@@ -2,11 +2,14 @@
 
 import gzip
 import hashlib
+import http.client
 import os
 import urllib.error
 import urllib.request
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from time import monotonic
 
 from filelock import FileLock, Timeout
 
@@ -16,6 +19,8 @@ from core.events import Progress
 
 STALL_SECONDS = 15.0
 _CHUNK = 64 * 1024
+# All that a mirror, a proxy or a captive portal can answer with: then the next mirror is asked.
+_FAILURES = (OSError, EOFError, zlib.error, ValueError, DataError, http.client.HTTPException, urllib.error.URLError)
 
 
 def mirrors() -> list[str]:
@@ -43,9 +48,7 @@ def download_mnist(root: Path, addresses: list[str] | None = None, stall: float 
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock = FileLock(folder / ".download.lock")
-        lock.acquire(timeout=0)
-    except Timeout:
-        raise DataError(f"Another download into {folder} is under way. Wait until it is done.") from None
+        yield from _waited(lock, folder, stall)
     except OSError as error:
         raise DataError(f"MNIST cannot be saved in {folder}: {error.strerror or error}. Choose another folder with "
                         "DIGIT_LAB_DATA, or make this one writable.") from None  # fmt: skip
@@ -58,6 +61,19 @@ def download_mnist(root: Path, addresses: list[str] | None = None, stall: float 
         lock.release()
 
 
+def _waited(lock: FileLock, folder: Path, stall: float) -> Iterator[Progress]:
+    """Take the lock; a download that was cancelled may hold it until its mirror has had its time. Raises DataError."""
+    until = monotonic() + stall + 1
+    while True:
+        try:
+            lock.acquire(timeout=0.1)
+            return
+        except Timeout:
+            if monotonic() > until:
+                raise DataError(f"Another download into {folder} is under way. Wait until it is done.") from None
+        yield Progress(0, 0, "Waits for the end of another download")
+
+
 def _fetch(file: MnistFile, folder: Path, addresses: list[str], what: str, stall: float) -> Iterator[Progress]:
     failures: list[str] = []
     part = folder / f"{file.name}.gz.part"
@@ -66,7 +82,7 @@ def _fetch(file: MnistFile, folder: Path, addresses: list[str], what: str, stall
             yield from _receive(f"{address.rstrip('/')}/{file.name}.gz", part, what, stall)
             _keep(file, part)
             return
-        except (OSError, EOFError, DataError, urllib.error.URLError) as error:
+        except _FAILURES as error:
             reason = getattr(error, "reason", None) or error
             failures.append(f"{address}: {'nothing arrived in time' if isinstance(reason, TimeoutError) else reason}")
         finally:

@@ -4,8 +4,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from core.config import TrainConfig, format_value, settings
-from core.errors import CheckpointError, ConfigError, RunError
-from core.saved_state import SavedState
+from core.errors import CheckpointError, ConfigError, DeviceError, RunError
+from core.saved_state import SavedState, copied, optimizer_state
 from core.schedule import schedule_factor
 from core.train_loop import TrainState, keep_plateau_drops, new_state
 
@@ -13,7 +13,9 @@ from core.train_loop import TrainState, keep_plateau_drops, new_state
 RateChoice = Literal["hold", "stretch", "restart"]
 # A state is a network of one shape, in the middle of one split of the digits.
 FIXED = ("dataset", "model", "train_size", "validation_size")
-_PLATEAU = ("learning_rate", "schedule", "schedule_epochs", "schedule_factor")
+# With these unchanged a plateau schedule goes on where it stood; another start means that it begins anew.
+_PLATEAU = ("learning_rate", "schedule", "schedule_epochs", "schedule_factor", "schedule_start")
+_MACHINE = ("device", "precision", "threads")
 CHANGEABLE = tuple(name for name in settings() if name not in FIXED)
 
 
@@ -51,7 +53,7 @@ def fork(parent: str, saved: SavedState, config: TrainConfig) -> Fork:
     if wrong := [name for name in FIXED if getattr(config, name) != getattr(saved.config, name)]:
         raise ConfigError({
             name: f"a fork keeps its parent's, {format_value(getattr(saved.config, name)) or 'the default'}. Start a new run "
-            "to change it" for name in wrong
+                  "to change it" for name in wrong
         })  # fmt: skip
     made = Fork(parent, saved, config)
     if made.first_step >= config.total_steps():
@@ -65,11 +67,14 @@ def longer(saved: SavedState, config: TrainConfig, rate: RateChoice) -> TrainCon
 
     Args:
         config: with the new number of epochs.
-        rate: "hold" stays at the rate of the state's next update. "stretch" follows the schedule as if the run had always been
-            so long. "restart" lets the schedule run once more, from its beginning, over what is left.
+        rate: "hold" stays at the rate of the state's next update, or at a learning rate that is changed. "stretch" follows the
+            schedule as if the run had always been so long. "restart" lets the schedule run once more, from its beginning,
+            over what is left.
     """
     if rate == "hold":
-        held = saved.content["optimizer"]["param_groups"][0]["lr"]
+        held = config.learning_rate
+        if held == saved.config.learning_rate:
+            held = saved.content["optimizer"]["param_groups"][0]["lr"]
         return replace(config, schedule="constant", warmup_steps=0, schedule_start=0, learning_rate=held).validate()
     if rate == "restart":
         first = Fork("", saved, config).first_step
@@ -92,27 +97,28 @@ def forked(made: Fork, *, shared: bool) -> TrainState:
     """
     saved, config = made.saved, made.config
     before = saved.config
-    same_machine = all(getattr(config, name) == getattr(before, name) for name in ("device", "precision", "threads"))
-    here = (
-        replace(config, **{name: saved.content[name] for name in ("device", "precision", "threads")})
-        if same_machine
-        else config
-    )
-    state = new_state(here, shared=shared)
+    same_machine = all(getattr(config, name) == getattr(before, name) for name in _MACHINE)
+    try:
+        here = replace(config, **{name: saved.content[name] for name in _MACHINE}) if same_machine else config
+        state = new_state(here, shared=shared)
+    except DeviceError:
+        if not same_machine or config.device != "auto":
+            raise
+        state = new_state(config, shared=shared)  # trained on a device that is not here: "auto" takes what is
     state.config = config
     try:
         state.model.load_state_dict(saved.content["model"])
         if carries_optimizer(before, config):
             groups = state.optimizer.state_dict()["param_groups"]
-            state.optimizer.load_state_dict({"state": saved.content["optimizer"]["state"], "param_groups": groups})
+            state.optimizer.load_state_dict({**optimizer_state(saved.content["optimizer"], state), "param_groups": groups})
         if saved.content["precision"] == state.precision:
-            state.scaler.load_state_dict(saved.content["scaler"])
-    except (RuntimeError, ValueError, KeyError) as error:
+            state.scaler.load_state_dict(copied(saved.content["scaler"]))
+        state.step = made.first_step
+        _set_rate(state, saved)
+    except (RuntimeError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
         raise CheckpointError(f"The saved state of step {saved.step:,} does not fit its settings: {error}") from error
     state.epoch, state.batch = _place(saved, config)
-    state.step = made.first_step
     state.validated_step = saved.content["validated_step"] if state.step == saved.step else state.step
-    _set_rate(state, saved)
     return state
 
 
@@ -131,7 +137,9 @@ def _set_rate(state: TrainState, saved: SavedState) -> None:
     """Put the schedule where the run stands."""
     same_plateau = all(getattr(state.config, name) == getattr(saved.config, name) for name in _PLATEAU)
     if same_plateau and state.plateau is not None:
-        state.plateau.load_state_dict(saved.content["plateau"])
+        state.plateau.load_state_dict(copied(saved.content["plateau"]))
+        if state.config.validations_per_epoch != saved.config.validations_per_epoch:
+            state.plateau.num_bad_epochs = 0  # patience counts validations, and those come at other times now
         for group, old in zip(state.optimizer.param_groups, saved.content["optimizer"]["param_groups"], strict=True):
             group["plateau_factor"] = old.get("plateau_factor", 1.0)
     rate = state.config.learning_rate * schedule_factor(state.config, state.step)

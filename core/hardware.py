@@ -3,9 +3,12 @@ merely shows settings does not wait for it."""
 
 import contextlib
 import ctypes
+import errno
 import os
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -73,7 +76,8 @@ def choose_precision(name: str, device: "torch.device") -> str:
     if name != "auto":
         return name
     if device.type == "cuda":
-        return "bfloat16" if torch.cuda.is_bf16_supported(including_emulation=False) else "float32"
+        with torch.cuda.device(device):  # it is asked about the current GPU only
+            return "bfloat16" if torch.cuda.is_bf16_supported(including_emulation=False) else "float32"
     return "bfloat16" if device.type == "cpu" and cpu_computes_bfloat16() else "float32"
 
 
@@ -107,9 +111,81 @@ def numerics(threads: int, *, deterministic: bool) -> Iterator[None]:
 
 
 def usable_cores() -> int:
-    """Processor cores that this process may use: container and affinity limits count, hyper-threads do not."""
+    """Processor cores that this process may use: affinity and a container's quota of processor time count (`docker --cpus`),
+    hyper-threads do not. A quota of 1.5 cores counts as 1: a second thread would wait for half of its time, and the first one
+    with it."""
     affinity = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min(affinity, psutil.cpu_count(logical=False) or affinity))
+    quota = cpu_quota()
+    return max(1, min(affinity, psutil.cpu_count(logical=False) or affinity, int(quota) if quota is not None else affinity))
+
+
+def _control_groups(root: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")) -> Iterator[tuple[int, Path]]:
+    """(version, folder) of each control group whose limits this process has, from its own one up to the root."""
+    with contextlib.suppress(OSError):
+        for line in own.read_text().splitlines():
+            _, names, path = line.split(":", 2)
+            base = root if not names else root / names
+            parts = [part for part in path.split("/") if part not in ("", "..")]
+            # In a container the path may be the host's: then only the root of what is mounted is there.
+            for length in range(len(parts), -1, -1):
+                yield (1 if names else 2), base.joinpath(*parts[:length])
+
+
+def _limit(path: Path) -> float | None:
+    """What a file of a control group says; None for no limit and where there is no such file."""
+    try:
+        value = float(path.read_text().split()[0])
+    except (OSError, ValueError, IndexError):
+        return None
+    return value if 0 <= value < 2**60 else None
+
+
+def cpu_quota() -> float | None:
+    """Cores of processor time that the control groups grant, the least of all; None without a limit."""
+    found = []
+    for version, folder in _control_groups():
+        if version == 2:
+            with contextlib.suppress(OSError, ValueError):
+                quota, period = (folder / "cpu.max").read_text().split()
+                found += [] if quota == "max" else [float(quota) / float(period)]
+        else:
+            quota, period = _limit(folder / "cpu.cfs_quota_us"), _limit(folder / "cpu.cfs_period_us")
+            found += [quota / period] if quota is not None and period else []
+    return min(found, default=None)
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes that this process could have in all, and how many of them are free now. A container's limit counts."""
+
+    total: int
+    available: int
+
+
+def main_memory() -> Memory:
+    """The machine's memory, or what a control group leaves of it."""
+    machine = psutil.virtual_memory()
+    total, available = machine.total, machine.available
+    for version, folder in _control_groups():
+        limit = _limit(folder / ("memory.max" if version == 2 else "memory.limit_in_bytes"))
+        used = _limit(folder / ("memory.current" if version == 2 else "memory.usage_in_bytes"))
+        if limit is not None and limit < machine.total:
+            total = min(total, int(limit))
+            available = min(available, max(0, int(limit - (used or 0)) + _given_back(folder)))
+    return Memory(total, available)
+
+
+def _given_back(folder: Path) -> int:
+    """Bytes of files in the cache, which count as used and are given up when memory is needed."""
+    with contextlib.suppress(OSError, ValueError):
+        for line in (folder / "memory.stat").read_text().splitlines():
+            name, _, value = line.partition(" ")
+            if name in ("inactive_file", "total_inactive_file"):
+                return int(value)
+    return 0
+
+
+MOST_THREADS_A_CORE = 4
 
 
 def choose_threads(setting: int | None, *, shared: bool) -> int:
@@ -122,10 +198,17 @@ def choose_threads(setting: int | None, *, shared: bool) -> int:
 
     Returns:
         At least 1. Small networks gain nothing from more than 8 threads.
+
+    Raises:
+        DeviceError: far more threads than cores. OpenMP ends the whole process where it may not start them.
     """
-    if setting is not None:
-        return setting
-    return max(1, min(8, usable_cores() - shared))
+    if setting is None:
+        return max(1, min(8, usable_cores() - shared))
+    most = max(8, MOST_THREADS_A_CORE * usable_cores())
+    if setting > most:
+        raise DeviceError(f"{setting:,} CPU threads were asked for, but {usable_cores()} cores are usable here; at most {most} "
+                          "are started. Leave the number empty, or set a smaller one.")  # fmt: skip
+    return setting
 
 
 def keep_freed_memory() -> bool:
@@ -141,7 +224,9 @@ def keep_freed_memory() -> bool:
     if mallopt is None:
         return False
     trim_threshold, mmap_threshold = -1, -3  # M_TRIM_THRESHOLD, M_MMAP_THRESHOLD of malloc.h
-    return bool(mallopt(mmap_threshold, 2**30) and mallopt(trim_threshold, 2**31 - 1))
+    # Older versions of glibc refuse more than 32 MiB for the first; it is still more than a layer's activations have here.
+    kept = mallopt(mmap_threshold, 2**30) or mallopt(mmap_threshold, 2**25)
+    return bool(mallopt(trim_threshold, 2**31 - 1) and kept)
 
 
 def resident_bytes() -> int:
@@ -163,13 +248,49 @@ def read_memory(device: "torch.device", step: int, seconds: float) -> npt.NDArra
     return row
 
 
-def is_out_of_memory(error: BaseException) -> bool:
-    """True for a GPU's OutOfMemoryError and for the plain RuntimeError by which the CPU allocator says the same."""
+@dataclass(frozen=True)
+class GpuLoad:
+    """What NVIDIA's management library (NVML) says of a GPU.
+
+    Attributes:
+        busy: share of the last moment in which it computed, in [0, 1], for whatever program.
+        others: bytes that other programs hold.
+    """
+
+    busy: float
+    others: int
+
+
+def gpu_load(index: int) -> GpuLoad | None:
+    """How busy a GPU is; None without NVIDIA's GPU, or without the package nvidia-ml-py, which is optional."""
     import torch
 
-    return isinstance(error, (MemoryError, torch.OutOfMemoryError)) or (
-        isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
-    )
+    try:
+        import pynvml  # type: ignore[import-not-found]
+
+        pynvml.nvmlInit()
+        # Numbers of NVML are the machine's, those of torch this process's (CUDA_VISIBLE_DEVICES).
+        handle = pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{torch.cuda.get_device_properties(index).uuid}")
+        busy = pynvml.nvmlDeviceGetUtilizationRates(handle).gpu
+        used = pynvml.nvmlDeviceGetMemoryInfo(handle).used
+    except Exception:  # not installed, another maker's GPU, or a driver that does not tell
+        return None
+    return GpuLoad(busy / 100, max(0, int(used) - torch.cuda.memory_reserved(index)))
+
+
+# What the allocators of CPU (Linux, Windows), CUDA's libraries, Apple's GPU and ROCm say when memory has run out, as plain
+# RuntimeErrors.
+_OUT_OF_MEMORY = ("can't allocate memory", "not enough memory", "out of memory", "status_alloc_failed",
+                  "cannot allocate memory", "failed to allocate", "hiperroroutofmemory")  # fmt: skip
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """True when memory ran out, whichever device and library says so in whatever way."""
+    import torch
+
+    if isinstance(error, (MemoryError, torch.OutOfMemoryError)) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
+        return True
+    return isinstance(error, RuntimeError) and any(words in str(error).lower() for words in _OUT_OF_MEMORY)
 
 
 def memory_words(device: "torch.device") -> str:
@@ -179,8 +300,11 @@ def memory_words(device: "torch.device") -> str:
 
         free, total = torch.cuda.mem_get_info(device)
         return f"{free / _GIB:.1f} of {total / _GIB:.1f} GiB on the GPU are free"
-    memory = psutil.virtual_memory()
-    return f"{memory.available / _GIB:.1f} of {memory.total / _GIB:.1f} GiB of this machine's memory are free"
+    memory = main_memory()
+    whose = (
+        "this machine's memory" if memory.total == psutil.virtual_memory().total else "the memory that this container may use"
+    )
+    return f"{memory.available / _GIB:.1f} of {memory.total / _GIB:.1f} GiB of {whose} are free"
 
 
 def release_device_memory(device: "torch.device") -> None:
@@ -192,6 +316,16 @@ def release_device_memory(device: "torch.device") -> None:
     gc.collect()
     if device.type == "cuda":
         torch.cuda.empty_cache()
+    elif device.type == "mps":
+        torch.mps.empty_cache()
+
+
+def reset_peak_memory(device: "torch.device") -> None:
+    """Begin to measure the peak anew: it is a run's own, not that of the process."""
+    import torch
+
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
 
 
 def environment() -> dict[str, Any]:

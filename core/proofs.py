@@ -16,7 +16,7 @@ from core.batches import make_batches
 from core.checkpoints import content_digest
 from core.config import TrainConfig
 from core.data import Splits, load_splits
-from core.errors import RunError
+from core.errors import ConfigError, RunError
 from core.events import Progress, StepDone
 from core.hardware import numerics
 from core.saved_state import flat, load_state, restored, save_state
@@ -65,7 +65,9 @@ def prove(kind: ProofKind, config: TrainConfig, data_root: Path, *, steps: int =
         ConfigError, DataError, DeviceError, TrainingError: as a run would.
     """
     steps = min(steps, config.total_steps())
-    cut = max(1, steps // 2) if kind == "resume" else 0
+    if kind == "resume" and steps < 2:
+        raise ConfigError({"steps": f"training that is cut in two needs at least 2 steps; got {steps}"})
+    cut = steps // 2 if kind == "resume" else 0
     yield Progress(0, 2 * steps, "Reading the digits", "steps")
     splits = load_splits(config, data_root)
     first: list[dict[str, str]] = []
@@ -91,6 +93,8 @@ def _steps(state: TrainState, splits: Splits, last: int) -> Iterator[TrainState]
     batches = make_batches(state.config, splits.train, state.device)
     done = state.step
     try:
+        if done >= last:
+            return
         for event in train(state, batches, splits.validation, splits.test):
             if isinstance(event, StepDone) and state.step > done:
                 done = state.step

@@ -15,10 +15,18 @@ from core.batches import Batches, make_batches
 from core.checkpoints import save_weights
 from core.config import TrainConfig
 from core.data import load_splits
-from core.errors import CoreError
+from core.errors import CoreError, RunError
 from core.events import Event, StepDone, Tested, Validated
 from core.fork import Fork, forked
-from core.hardware import environment, is_out_of_memory, keep_freed_memory, memory_words, numerics, release_device_memory
+from core.hardware import (
+    environment,
+    is_out_of_memory,
+    keep_freed_memory,
+    memory_words,
+    numerics,
+    release_device_memory,
+    reset_peak_memory,
+)
 from core.lesson import Lesson, LessonBatches, load_drawings, save_drawings
 from core.run_store import RunWriter, saved_states, state_path
 from core.saved_state import forget_after, newest_state, restored, save_state, thin_out
@@ -35,21 +43,37 @@ class LiveWeights:
     weights: dict[str, Tensor]
 
 
+def write_origin(writer: RunWriter, config: TrainConfig, origin: Lesson | Fork, *, shared: bool) -> None:
+    """Put what a run starts from into its folder, so that it can begin whatever becomes of its parent and of this process.
+
+    Raises:
+        CheckpointError, RunError, DeviceError: the state does not fit, the folder cannot be written, or there is no such
+            device.
+    """
+    if isinstance(origin, Lesson):
+        state, drawings = new_state(config, shared=shared), origin.drawings
+        state.model.load_state_dict(origin.weights)
+    else:
+        state = forked(origin, shared=shared)
+        # A fork of a lesson goes on with the same drawings among the digits.
+        drawings = load_drawings(writer.folder.parent / origin.parent)
+    if drawings is not None:
+        save_drawings(writer.folder, drawings)
+    save_state(state_path(writer.folder, state.step), state)
+
+
 class RecordedRun:
     """Trains one configuration and records it. Use as a context: leaving it saves what is there, whatever happened.
 
     Args:
         config: checked settings. data_root: the data folder. writer: the run's folder.
-        shared: the process serves pages too. origin: what to start from when the run does not start anew.
-        goes_on: take the run up again where its newest whole state stands, instead of from the start.
+        shared: the process serves pages too.
+        goes_on: take the run up again after it had begun: what was recorded after its newest whole state is taken back.
     """
 
-    def __init__(
-        self, config: TrainConfig, data_root: Path, writer: RunWriter, *, shared: bool, origin: Lesson | Fork | None = None,
-        goes_on: bool = False,
-    ) -> None:  # fmt: skip
+    def __init__(self, config: TrainConfig, data_root: Path, writer: RunWriter, *, shared: bool, goes_on: bool = False) -> None:
         self._config, self._data_root, self._writer, self._shared = config, data_root, writer, shared
-        self._origin, self._snapshot_steps = origin, snapshot_steps(config)
+        self._snapshot_steps = snapshot_steps(config)
         self._state: TrainState | None = None
         self._batches: Batches | None = None
         self._validated: Validated | None = None
@@ -67,9 +91,11 @@ class RecordedRun:
         splits = load_splits(self._config, self._data_root)
         state = self._state = self._first_state()
         self._device = state.device
+        reset_peak_memory(state.device)
         with numerics(state.threads, deterministic=self._config.deterministic):
             self._batches = make_batches(self._config, splits.train, state.device)
-            self._add_lesson(state)
+            if (drawings := load_drawings(self._writer.folder)) is not None:
+                self._batches = LessonBatches(self._batches, self._config, drawings, state.device)
             if state.step != self._saved_step:
                 self.save_state()  # so that the run can go on, without its parent too, whenever its process is killed
             for event in train(state, self._batches, splits.validation, splits.test):
@@ -99,43 +125,33 @@ class RecordedRun:
         restart_clock(state)  # writing is no training time
 
     def _first_state(self) -> TrainState:
-        if self._goes_on:
-            return self._take_up()
-        if isinstance(self._origin, Fork):
-            return forked(self._origin, shared=self._shared)
-        return new_state(self._config, shared=self._shared)
-
-    def _take_up(self) -> TrainState:
-        """The newest state that the recorded metrics reach up to, or the first one; what came after it is taken back."""
+        """The newest state that the recorded metrics reach up to: of a fork or a lesson its first one (`write_origin`), of a
+        run that is taken up its last; without any the state of a new run."""
         folder = self._writer.folder
-        if saved_states(folder):
+        if not saved_states(folder):
+            if (parent := self._writer.info.parent) and not self._goes_on:
+                raise RunError(f"What run {parent} was to hand over is missing: the server ended while it was written. Start "
+                               "the fork or lesson anew.")  # fmt: skip
+            state = new_state(self._config, shared=self._shared)
+        else:
             state = restored(newest_state(folder, self._writer.recorded_steps()))
             self._saved_step = state.step
-        else:
-            state = new_state(self._config, shared=self._shared)  # it had waited only
-        scored = bool(state.best_weights)
-        self._writer.take_back(state.step, state.validated_step, state.seconds, state.best_score[0] if scored else None)
+        if self._goes_on:
+            self._take_back(state)
+        return state
+
+    def _take_back(self, state: TrainState) -> None:
+        """Drop what was recorded, saved and chosen after the state that the run goes on from."""
+        folder, scored = self._writer.folder, bool(state.best_weights)
+        best = state.best_score[0] if scored and state.best_score[0] >= 0 else None
+        self._writer.take_back(state.step, state.validated_step, state.seconds, best)
         forget_after(folder, state.step)
         forget_snapshots_after(folder, state.step)
         (folder / "last.pt").unlink(missing_ok=True)
         if scored:
-            save_weights(folder / "best.pt", state.best_weights, self._config, state.best_step, state.best_score[0])
+            save_weights(folder / "best.pt", state.best_weights, self._config, state.best_step, best)
         else:
             (folder / "best.pt").unlink(missing_ok=True)
-        return state
-
-    def _add_lesson(self, state: TrainState) -> None:
-        assert self._batches is not None
-        if isinstance(self._origin, Lesson):
-            state.model.load_state_dict(self._origin.weights)
-            save_drawings(self._writer.folder, self._origin.drawings)
-        if isinstance(self._origin, Fork):  # a fork of a lesson goes on with the same drawings among the digits
-            taught = load_drawings(self._writer.folder.parent / self._origin.parent)
-            if taught is not None:
-                save_drawings(self._writer.folder, taught)
-        drawings = load_drawings(self._writer.folder)
-        if drawings is not None:
-            self._batches = LessonBatches(self._batches, self._config, drawings, state.device)
 
     def _keep_snapshot(self, state: TrainState) -> None:
         path = snapshot_path(self._writer.folder, state.step)
@@ -157,15 +173,28 @@ class RecordedRun:
         with contextlib.suppress(Exception) if error is not None else contextlib.nullcontext():
             self.flush()
             if self._state is not None and self._state.step:
-                step, validated = self._state.step, self._validated
-                accuracy = validated.evaluation.accuracy if validated and validated.step == step else None
-                save_weights(self._writer.folder / "last.pt", copy_weights(self._state.model), self._config, step, accuracy)
-                # An error may have left an update half made; the state saved before it is whole.
-                if error is None and step != self._saved_step:
-                    self.save_state()
+                self._save_last(self._state)
         if self._batches is not None:
             self._batches.close()
         self._state = self._batches = None
+        self.release_memory()
+
+    def _save_last(self, state: TrainState) -> None:
+        """The last weights, and the state to go on from. An error takes back what it has begun; one that came while the
+        optimizer changed the weights leaves them half changed: then the last saved state has the last whole ones."""
+        folder = self._writer.folder
+        if not state.whole:
+            saved = newest_state(folder, state.step)
+            save_weights(folder / "last.pt", saved.content["model"], self._config, saved.step, None)
+            return
+        step, validated = state.step, self._validated
+        accuracy = validated.evaluation.accuracy if validated and validated.step == step else None
+        save_weights(folder / "last.pt", copy_weights(state.model), self._config, step, accuracy)
+        if step != self._saved_step:
+            self.save_state()
+
+    def release_memory(self) -> None:
+        """Give back to the device what nothing refers to any more. An error's traceback refers to a lot: clear it first."""
         if self._device is not None:
             release_device_memory(self._device)
 
@@ -175,23 +204,26 @@ class RecordedRun:
             return str(error)
         if is_out_of_memory(error):
             config = self._config
+            self.release_memory()  # before it is counted
             left = f" {memory_words(self._device)} now." if self._device is not None else ""
             return (f"Memory ran out with {config.model} at batch size {config.batch_size:,}.{left} Try half the batch size "
                     "(with gradient accumulation 2 the updates stay the same), a smaller model, or close other "
-                    "programs. The memory of this run was given back.")  # fmt: skip
+                    "programs. The memory of this run was given back before this was counted.")  # fmt: skip
         return f"An unexpected error ended the run: {type(error).__name__}: {error}. The details below belong in a bug report."
 
     def _record(self, event: Event) -> None:
         state = self._state
         assert state is not None
+        is_best = isinstance(event, Validated) and state.best_step == event.step
         if isinstance(event, Validated):
             self._validated = event
+            if is_best:  # before it is recorded: a score whose weights a kill took would have no file
+                path = self._writer.folder / "best.pt"
+                save_weights(path, state.best_weights, self._config, event.step, event.evaluation.accuracy)
             if event.best:
                 self._writer.update(best_accuracy=event.evaluation.accuracy)
         if isinstance(event, Tested):
             self._writer.update(test_accuracy=event.evaluation.accuracy)
         self._writer.append(event)
-        if isinstance(event, Validated) and state.best_step == event.step:
-            path = self._writer.folder / "best.pt"
-            save_weights(path, state.best_weights, self._config, event.step, event.evaluation.accuracy)
+        if is_best:
             self.save_state()

@@ -1,5 +1,6 @@
 """A sweep: many runs that differ in a few settings, one after the other, within a budget."""
 
+import math
 import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,11 +27,13 @@ class Sweep:
 
     Attributes:
         configs: one a run, in order. varied: the names of the settings that differ. tag: on each of its runs.
+        note: why there are fewer runs than were asked for, in words; "" when there are not.
     """
 
     configs: tuple[TrainConfig, ...]
     varied: tuple[str, ...]
     tag: str
+    note: str = ""
 
 
 def sweep_of(base: TrainConfig, choices: Mapping[str, str], *, random_runs: int | None = None, seed: int = 0) -> Sweep:
@@ -64,7 +67,18 @@ def sweep_of(base: TrainConfig, choices: Mapping[str, str], *, random_runs: int 
             configs.append(config)
     if problems:
         raise ConfigError(problems)
-    return Sweep(tuple(configs), tuple(choices), f"sweep-{time.strftime('%m%d-%H%M')}-{secrets.token_hex(1)}")
+    asked, note = random_runs if random_runs is not None else _listed(choices), ""
+    if len(configs) < asked:
+        note = (
+            f"{len(configs)} different run{'s' if len(configs) != 1 else ''} instead of {asked:,}: the others "
+            "would repeat these"
+        )
+    return Sweep(tuple(configs), tuple(choices), f"sweep-{time.strftime('%m%d-%H%M')}-{secrets.token_hex(1)}", note)
+
+
+def _listed(choices: Mapping[str, str]) -> int:
+    """How many combinations the texts of a grid name, doubles counted."""
+    return math.prod(max(1, sum(bool(part.strip()) for part in text.split(","))) for text in choices.values())
 
 
 def _sampled(sampler: Any, spaces: Mapping[str, Any], runs: int, seed: int) -> list[Mapping[str, Any]]:
@@ -84,7 +98,9 @@ def _spaces(choices: Mapping[str, str], *, ranges: bool) -> dict[str, Any]:
         low, mark, high = text.partition("..")
         try:
             if not mark:
-                values = [parse_value(name, part) for part in text.split(",")]
+                # A comma at the end adds nothing; an empty text is a value only where a setting may be empty.
+                parts = [part for part in text.split(",") if part.strip()] or [text]
+                values = [parse_value(name, part) for part in parts]
                 spaces[name] = list(dict.fromkeys(values))
                 continue
             first, last = parse_value(name, low), parse_value(name, high)
@@ -140,9 +156,9 @@ def run_sweep(
             return
         run_id = trainer.start(config, data_root, runs_root)
         folder = run_folder(runs_root, run_id)
-        change_notes(folder, tags=(sweep.tag,), name=_name(config, sweep.varied))
-        yield run_id
-        try:
+        try:  # whatever ends this from here on ends the run, too
+            change_notes(folder, tags=(sweep.tag,), name=_name(config, sweep.varied))
+            yield run_id
             while status := trainer.active().get(run_id):
                 info = read_info(folder)
                 share = info.step / max(1, info.total_steps)

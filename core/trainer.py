@@ -7,6 +7,7 @@ start a second one when its code is edited.
 
 import atexit
 import gc
+import shutil
 import threading
 import traceback
 from collections import OrderedDict
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from core.config import TrainConfig
 from core.disk_use import check_disk
-from core.errors import RunError
+from core.errors import CoreError, RunError
 from core.events import RunStarted, RunStatus
 from core.jobs import Jobs
 from core.presets import preset_of
@@ -50,7 +51,7 @@ class _Run:
     pause: threading.Event = field(default_factory=threading.Event)
     stop: threading.Event = field(default_factory=threading.Event)
     status: RunStatus = RunStatus.QUEUED
-    origin: "Lesson | Fork | None" = None
+    origin: "tuple[str, int] | None" = None  # of a fork or a lesson: its parent and the step
     weights: "LiveWeights | None" = None
     weights_wanted: threading.Event = field(default_factory=threading.Event)
     save_wanted: threading.Event = field(default_factory=threading.Event)
@@ -101,24 +102,39 @@ class Trainer:
             origin: what to start from, when the run is not to start anew.
 
         Raises:
-            ConfigError: unusable settings. RunError: the queue is full, or the folder cannot be written.
+            ConfigError: unusable settings. RunError: the queue is full, the folder cannot be written, or the origin does not
+            fit. CheckpointError, DeviceError: of an origin.
         """
         config.validate()
         check_disk(runs_root)
         with self._wake:
             wanted = token, config, _origin_key(origin)
             for run_id, run in self._runs.items():
-                known = run.token, run.config, _origin_key(run.origin)
+                known = run.token, run.config, run.origin
                 if token is not None and known == wanted and monotonic() < run.double_click_until:
                     return run_id
             self._check_room()
             writer = RunWriter.create(runs_root, config, preset_of(config))
             if origin is not None:
-                first = origin.first_step
-                writer.update(parent=origin.parent, parent_step=origin.parent_step, first_step=first, step=first)
-                writer.set_status(RunStatus.QUEUED)
-            self._queue(_Run(writer, config, data_root, token, monotonic() + _DOUBLE_CLICK_SECONDS, origin=origin))
+                self._write_origin(writer, config, origin)
+            until = monotonic() + _DOUBLE_CLICK_SECONDS
+            self._queue(_Run(writer, config, data_root, token, until, origin=_origin_key(origin)))
             return writer.run_id
+
+    def _write_origin(self, writer: RunWriter, config: TrainConfig, origin: "Lesson | Fork") -> None:
+        from core.recorded_run import write_origin  # torch comes with it, and is here already: the origin holds tensors
+
+        try:
+            first = origin.first_step  # told first: a kill between the two must not leave a run that looks like a new one
+            writer.update(parent=origin.parent, parent_step=origin.parent_step, first_step=first, step=first)
+            write_origin(writer, config, origin, shared=self._shared)
+            writer.set_status(RunStatus.QUEUED)
+        except Exception as error:
+            writer.close()
+            shutil.rmtree(writer.folder, ignore_errors=True)  # it never came to be
+            if isinstance(error, CoreError):
+                raise
+            raise RunError(f"The run could not be prepared: {type(error).__name__}: {error}") from error
 
     def take_up(self, run_id: str, data_root: Path, runs_root: Path) -> None:
         """Put a run that has ended before its last step in line again: it goes on from its newest whole state, bit for bit,
@@ -287,9 +303,7 @@ class Trainer:
             self._set(run, RunStatus.PREPARING)
             from core.recorded_run import RecordedRun  # torch comes with it: not before the first run
 
-            recorded = RecordedRun(
-                run.config, run.data_root, run.writer, shared=self._shared, origin=run.origin, goes_on=run.goes_on
-            )
+            recorded = RecordedRun(run.config, run.data_root, run.writer, shared=self._shared, goes_on=run.goes_on)
             with recorded, closing(recorded.events()) as events:
                 for event in events:
                     if isinstance(event, RunStarted):
@@ -304,17 +318,21 @@ class Trainer:
                         return self._stopped()
             return _Ending(RunStatus.FINISHED)
         except Exception as error:
-            words = recorded.failure_words(error) if recorded else f"The run could not begin: {type(error).__name__}: {error}"
+            if run.stop.is_set():  # a worker process that ended with the server, say
+                words = recorded.failure_words(error) if recorded else str(error)
+                clear_frames_of(error)
+                return self._stopped(f"While it was being stopped: {words}")
             details = "".join(traceback.format_exception(error))
             # The traceback's frames hold the tensors that did not fit; without them the memory is free again.
-            traceback.clear_frames(error.__traceback__)
+            clear_frames_of(error)
             gc.collect()
+            words = recorded.failure_words(error) if recorded else f"The run could not begin: {type(error).__name__}: {error}"
             return _Ending(RunStatus.FAILED, words, details, type(error).__name__)
 
-    def _stopped(self) -> _Ending:
+    def _stopped(self, words: str = "") -> _Ending:
         if self._closing:
-            return _Ending(RunStatus.STOPPED, "Its server or terminal was shut down.", failure=SHUT_DOWN)
-        return _Ending(RunStatus.STOPPED)
+            return _Ending(RunStatus.STOPPED, f"Its server or terminal was shut down. {words}".strip(), failure=SHUT_DOWN)
+        return _Ending(RunStatus.STOPPED, words)
 
     def _save_if_wanted(self, run: _Run, recorded: "RecordedRun") -> None:
         if run.save_wanted.is_set():
@@ -335,6 +353,13 @@ class Trainer:
     def _set(self, run: _Run, status: RunStatus, *ending: str) -> None:
         run.status = status
         run.writer.set_status(status, *ending)
+
+
+def clear_frames_of(error: BaseException) -> None:
+    """Let go of everything that the frames of an error and of those behind it hold."""
+    while error is not None:
+        traceback.clear_frames(error.__traceback__)
+        error = error.__cause__ or error.__context__  # pyright: ignore[reportAssignmentType]
 
 
 _trainer: Trainer | None = None

@@ -144,7 +144,7 @@ def _look(folder: Path, reader: RunReader, told: dict[str, int], found: Kills) -
         newest = newest_state(folder).step
         whole = all(load_state(path).step == step for step, path in saved_states(folder).items())
         best = [one.step for one in snapshot.validations if one.best]
-        best_whole = not best or load_weights(folder / "best.pt")["step"] in best[-2:]
+        best_whole = not best or load_weights(folder / "best.pt")["step"] >= best[-1]  # written before it is recorded
         if newest < told["saved"] or not whole or not best_whole:
             found.lost_checkpoints += 1
             found.problems += (f"saved {told['saved']}, newest {newest}, all whole: {whole}, best whole: {best_whole}",)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from core.config import TrainConfig, field_kind, format_value, parse_value, parse_values, settings
+from core.config import TrainConfig, field_kind, format_value, parse_value, parse_values, settings, with_texts
 from core.errors import ConfigError
 from core.presets import PRESETS, preset_named, preset_of
 
@@ -150,3 +150,25 @@ def test_steps_agree_with_the_batches_that_are_made(train, batch, groups, model)
     assert bounds[-1][1] == train
     if model == "cnn_batchnorm":
         assert min(end - start for start, end in bounds) > 1
+
+
+@given(st.integers(1, 60_000))
+def test_whole_numbers_are_read_in_every_usual_form(number):
+    forms = [str(number), f"{number:,}", f"{number:_}", f" {number} ", f"+{number}"]
+    if number % 1000 == 0:
+        forms += [f"{number // 1000}e3", f"{number / 1000:g}E+3"]
+    assert {parse_value("batch_size", text) for text in forms} == {number}
+
+
+@pytest.mark.parametrize("text", ["2.5", "1e-3", "1,5", "12,34", "0x10", "1e400", "nan", "9" * 5000, "", "1 000", "--1"])
+def test_what_is_no_whole_number_is_refused_in_words(text):
+    with pytest.raises(ConfigError) as caught:
+        parse_value("batch_size", text)
+    assert len(str(caught.value)) < 300
+
+
+def test_all_that_is_unusable_in_a_form_is_named_at_once():
+    with pytest.raises(ConfigError) as caught:
+        with_texts(TrainConfig(), {"epochs": "many", "batch_size": "0", "learning_rate": "1e-3", "dropout": "2"})
+    assert set(caught.value.problems) == {"epochs", "batch_size", "dropout"}
+    assert with_texts(TrainConfig(), {"epochs": "3", "batch_size": "1e2"}).batch_size == 100

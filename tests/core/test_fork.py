@@ -1,4 +1,5 @@
 import dataclasses
+import shutil
 
 import numpy as np
 import pytest
@@ -213,3 +214,47 @@ def test_a_fork_of_a_lesson_goes_on_with_its_drawings(trainer, runs, tmp_path):
     snapshot = wait_for_status(trainer, runs, child, RunStatus.FINISHED)
     assert np.array_equal(load_drawings(runs / child).images, drawings.images)
     assert (snapshot.steps.column("images") > config.batch_size).all()
+
+
+def test_two_forks_of_one_state_that_was_read_once_do_not_share_anything(tmp_path):
+    splits = load_splits(SMALL, tmp_path)
+    saved = saved_at(SMALL, 5, tmp_path, splits)
+    first = forked(fork("parent", saved, SMALL), shared=False)
+    followed(first, splits)
+    second = forked(fork("parent", saved, SMALL), shared=False)
+    followed(second, splits)
+    assert same_bits(first, second) == ""
+
+
+def test_a_fork_and_a_lesson_that_wait_survive_the_end_of_their_server_and_of_their_parent(runs, tmp_path, drawings_of_ones):
+    first = Trainer()
+    parent = first.start(dataclasses.replace(SAMPLE, model="fast_cnn"), tmp_path, runs)
+    wait_for_status(first, runs, parent, RunStatus.FINISHED)
+    saved, predictor = newest_state(runs / parent), load_predictor(runs / parent / "best.pt")
+    busy = first.start(dataclasses.replace(SAMPLE, epochs=500), tmp_path, runs)
+    waiting = first.start(dataclasses.replace(saved.config, epochs=4), tmp_path, runs,
+                          origin=fork(parent, saved, dataclasses.replace(saved.config, epochs=4)))  # fmt: skip
+    taught = lesson_config(predictor.config, 20, 1e-4)
+    lesson = first.start(taught, tmp_path, runs,
+                         origin=Lesson(parent, predictor.step, predictor.model.state_dict(), drawings_of_ones))  # fmt: skip
+    assert first.active()[waiting] == first.active()[lesson] == RunStatus.QUEUED
+    first.shutdown()
+    shutil.rmtree(runs / parent)
+    second = Trainer()
+    try:
+        for run_id in (waiting, lesson):
+            second.take_up(run_id, tmp_path, runs)
+            snapshot = wait_for_status(second, runs, run_id, RunStatus.FINISHED, 120)
+            assert snapshot.info.parent == parent
+        assert read_info(runs / waiting).first_step == saved.step
+        assert load_drawings(runs / lesson) is not None
+    finally:
+        second.shutdown()
+    assert busy
+
+
+@pytest.fixture
+def drawings_of_ones():
+    images = np.zeros((3, 1, 28, 28), np.uint8)
+    images[:, :, 4:24, 13:15] = 255
+    return Digits(images, np.ones(3, np.int64))

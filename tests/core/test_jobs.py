@@ -1,10 +1,11 @@
 import threading
+from time import sleep
 
 import pytest
 
 from core.errors import RunError
 from core.events import Progress, RunStatus
-from core.jobs import MAX_WAITING_JOBS, Jobs
+from core.jobs import MAX_FROM_ONE_ADDRESS, MAX_HEAVY_JOBS, MAX_WAITING_JOBS, Asker, Jobs
 from tests.conftest import wait_for
 
 
@@ -99,7 +100,7 @@ def test_heavy_jobs_take_turns_and_one_that_waits_can_be_cancelled(jobs):
         jobs.start(f"heavy-{number}", lambda number=number: computes(number), heavy=True)
     jobs.start("too many", lambda: computes(99), heavy=True)
     assert jobs.get("too many").status == RunStatus.FAILED
-    assert "20 experiments wait" in jobs.get("too many").reason
+    assert "22 experiments work and wait" in jobs.get("too many").reason
     for number in range(4, 3 + MAX_WAITING_JOBS + 1):
         jobs.cancel(f"heavy-{number}")
     goes_on.set()
@@ -108,3 +109,69 @@ def test_heavy_jobs_take_turns_and_one_that_waits_can_be_cancelled(jobs):
     assert 99 not in began
     jobs.start("again", lambda: computes(100), heavy=True)
     wait_for(lambda: jobs.get("again").results == (100,))
+
+
+def endless(started=None):
+    def steps():
+        if started is not None:
+            started.set()
+        while True:
+            yield Progress(0, 0, "")
+            sleep(0.01)
+
+    return steps
+
+
+def test_a_job_ends_once_nobody_looks_at_its_answer(jobs):
+    here, started = [True], threading.Event()
+    jobs.start("twins", endless(started), heavy=True, asker=Asker("1.2.3.4", False, lambda: here[0]))
+    started.wait(20)
+    here[0] = False
+    wait_for(lambda: jobs.get("twins").status == RunStatus.STOPPED)
+    done = threading.Event()
+
+    def after():
+        yield Progress(0, 0, "")
+        done.set()
+
+    jobs.start("after", after, heavy=True)
+    assert done.wait(20)
+
+
+def test_one_address_cannot_take_all_places_and_some_are_kept_for_who_controls(jobs):
+    for number in range(MAX_FROM_ONE_ADDRESS):
+        jobs.start(f"own {number}", endless(), heavy=True, asker=Asker("1.2.3.4", False))
+    jobs.start("one more", endless(), heavy=True, asker=Asker("1.2.3.4", False))
+    assert "from your address" in jobs.get("one more").reason
+    for number in range(MAX_WAITING_JOBS + MAX_HEAVY_JOBS):
+        jobs.start(f"class {number}", endless(), heavy=True, asker=Asker(f"10.0.0.{number}", False))
+    refused = [jobs.get(f"class {number}").status == RunStatus.FAILED for number in range(MAX_WAITING_JOBS + MAX_HEAVY_JOBS)]
+    assert any(refused)
+    jobs.start("teacher", endless(), heavy=True)
+    assert jobs.get("teacher").status == RunStatus.RUNNING
+
+
+def test_a_cancelled_job_that_says_nothing_is_let_go(jobs):
+    """It holds its place no longer, and its name can be used again; what it gives later is nobody's."""
+    go, blocked = threading.Event(), threading.Event()
+
+    def silent():
+        yield Progress(0, 0, "begun")
+        blocked.set()
+        go.wait(30)
+        yield "too late"
+
+    jobs.start("download", silent)
+    blocked.wait(20)
+    jobs.cancel("download")
+    wait_for(lambda: jobs.get("download").status == RunStatus.STOPPED)
+
+    def quick():
+        yield "new"
+
+    jobs.start("download", quick)
+    wait_for(lambda: jobs.get("download").results == ("new",))
+    go.set()
+    sleep(0.1)
+    assert jobs.get("download").results == ("new",)
+    assert jobs.get("download").status == RunStatus.FINISHED

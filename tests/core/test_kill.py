@@ -56,7 +56,9 @@ def test_kill_dash_nine_loses_at_most_a_second_and_no_checkpoint(runs):
     assert after.damage == ()
     assert after.steps.column("step").tolist() == list(range(1, after.step + 1))
     assert killed_at - (runs / run.run_id / "steps.bin").stat().st_mtime < 1
-    assert load_weights(runs / run.run_id / "best.pt")["step"] in [one.step for one in after.validations]
+    recorded = [one.step for one in after.validations]
+    best = load_weights(runs / run.run_id / "best.pt")["step"]
+    assert best in recorded or best > recorded[-1]  # written before it is recorded
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")

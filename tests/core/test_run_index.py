@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 from core.errors import RunError
 from core.events import RunStatus
 from core.run_bin import delete_run, deleted_bytes, deleted_runs, empty_bin, restore_run
-from core.run_index import RunIndex, differing, search
+from core.run_index import RunIndex, RunRow, differing
 from core.run_notes import MAX_NAME, RunNotes, change_notes, read_notes, tags_of
 from core.run_reader import RunReader
-from core.run_store import RunWriter, list_runs
+from core.run_search import search
+from core.run_store import RunInfo, RunWriter, list_runs
 from tests.conftest import SAMPLE
 from tests.core.test_run_store import EVENTS, steps
 
@@ -98,7 +99,7 @@ def test_words_find_runs(runs):
     rows = RunIndex(runs).rows()
 
     def found(query):
-        return {row.run_id for row in search(rows, query)}
+        return {row.run_id for row in search(rows, query)[0]}
 
     assert found("") == found("finished") == {first, second}
     assert found("learning_rate=0.01") == found("ADA 7b") == {first}
@@ -183,3 +184,45 @@ def test_no_text_moves_anything_outside_the_runs_folder(tmp_path_factory, text):
         with pytest.raises(RunError):
             action(root / "runs", text)
     assert sorted(path.name for path in root.iterdir()) == ["precious", "runs"]
+
+
+def row_with(status=RunStatus.FINISHED, accuracy=None, **settings) -> RunRow:
+    info = RunInfo(f"20260101-000000-{abs(hash(str(settings))) % 10**4:04d}", status, test_accuracy=accuracy)
+    return RunRow(info, RunNotes("A name", ("class 7b",)), dataclasses.replace(SAMPLE, **settings))
+
+
+@given(st.integers(1, 300), st.integers(1, 300), st.sampled_from(["=", "!=", "<", ">", "<=", ">="]))
+def test_conditions_compare_values_and_not_texts(one, other, sign):
+    row = row_with(batch_size=one)
+    expected = {
+        "=": one == other,
+        "!=": one != other,
+        "<": one < other,
+        ">": one > other,
+        "<=": one <= other,
+        ">=": one >= other,
+    }
+    assert bool(search([row], f"batch_size{sign}{other}")[0]) == expected[sign]
+    assert bool(search([row], f"-batch_size{sign}{other}")[0]) != expected[sign]
+
+
+FITS = ["learning_rate=1e-2", "lr=0.010", "lr<0.1 lr>1e-3", "seed=34", "dataset=mnist_sample", "status=finished",
+        "accuracy>98%", 'tag="class 7b"', '"class 7b"', "-status=failed", "gradient_clip=none", 'name="a name"',
+        "=", '"']  # fmt: skip
+FITS_NOT = ["learning_rate=0.012", "seed=3", "dataset=mnist", "status=fin", "test_accuracy<0.9", "best_accuracy>0", "tag=class",
+            "gradient_clip>1", "epochs=x", "nothing=3", "<"]  # fmt: skip
+
+
+@pytest.mark.parametrize(("query", "fits"), [*((one, True) for one in FITS), *((one, False) for one in FITS_NOT)])
+def test_what_a_query_means(query, fits):
+    row = row_with(accuracy=0.985, learning_rate=0.01, seed=34)
+    found, unknown = search([row], query)
+    assert bool(found) == fits
+    assert bool(unknown) == (not fits)
+
+
+@given(st.text(max_size=300))
+def test_any_query_is_answered(query):
+    found, unknown = search([row_with()], query)
+    assert len(found) <= 1
+    assert not (found and unknown)
