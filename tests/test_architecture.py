@@ -9,15 +9,16 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 ROWS = [
-    {"errors", "files", "records"},
-    {"config", "events", "hardware", "randomness", "run_notes", "disk_use", "safe_load"},
-    {"presets", "data", "models", "metrics", "schedule", "drawing", "segments", "jobs"},
-    {"batches", "download", "picture", "pins", "measures"},
-    {"evaluation"},
+    {"errors", "files", "records", "answers", "anomaly", "model_fit"},
+    {"config", "events", "hardware", "randomness", "run_notes", "disk_use", "archives", "drawing_limits", "installation"},
+    {"presets", "data", "models", "metrics", "schedule", "drawing", "segments", "jobs", "safe_load", "touching", "gpu_check"},
+    {"batches", "download", "paper_lines", "sheet", "pins", "measures"},
+    {"evaluation", "picture"},
     {"train_loop", "checkpoints", "digit_image", "lesson"},
     {"run_store", "predictor"},
     {"saved_state", "weight_files", "run_reader", "preflight", "snapshots", "findings", "modes", "insight"},
-    {"fork", "run_script", "run_index", "run_bin", "run_files", "run_zip", "disagreement"},
+    {"fork", "run_script", "run_index", "run_bin", "run_files", "run_zip", "disagreement", "time_left"},
+    {"run_search"},
     {"mode_scores", "shift", "batch_statistics", "dropout_passes", "mode_gap"},
     {"mode_costs", "twin_trainings"},
     {"recorded_run", "imported", "proofs"},

@@ -4,7 +4,8 @@ from typing import cast
 
 import streamlit as st
 
-from core.preflight import CheckLine, Verdict, as_text
+from core.installation import CheckLine, Verdict
+from core.preflight import as_text
 from core.trainer import get_trainer
 from dashboard import session, theme
 
