@@ -48,8 +48,11 @@ class RunRow:
 
     @property
     def images_per_second(self) -> float | None:
-        """Training digits per second of training time; None before there is a figure."""
-        return self.info.images / self.info.train_seconds if self.info.images and self.info.train_seconds else None
+        """Training digits per second of training time; None before there is a figure that can be."""
+        if not self.info.images or self.info.train_seconds < 1e-6:
+            return None
+        rate = self.info.images / self.info.train_seconds
+        return rate if rate < 1e12 else None
 
     def result(self, name: str) -> float | None:
         """One of RESULTS; None when it is not known."""
@@ -133,17 +136,6 @@ def read_row(folder: Path) -> RunRow | None:
     except RunError as error:
         problems.append(f"config.json cannot be read: its settings are unknown. ({error})")
     return RunRow(info, notes, config, " ".join(problems))
-
-
-def search(rows: list[RunRow], query: str) -> list[RunRow]:
-    """Rows in which every word of the query occurs: in id, name, tags, note, status, preset or settings such as
-    `learning_rate=0.01`. A word with - before it must not occur."""
-    words = query.lower().split()
-    wanted = [word for word in words if not word.startswith("-")]
-    unwanted = [word[1:] for word in words if word.startswith("-") and len(word) > 1]
-    if not words:
-        return rows
-    return [row for row in rows if all(word in row.text for word in wanted) and not any(word in row.text for word in unwanted)]
 
 
 def differing(rows: list[RunRow]) -> dict[str, list[str]]:
