@@ -12,12 +12,14 @@ import streamlit as st  # noqa: E402
 
 from dashboard import draw_session, form_session, modes_session, session, theme  # noqa: E402
 from dashboard.policy_row import policy_row  # noqa: E402
+from dashboard.uploads import limit_uploads  # noqa: E402
 
 
 def main() -> None:
     """Draw the chosen page."""
     st.set_page_config(page_title="Digit Lab", page_icon="🔢", layout="wide")
     st.html(theme.PAGE_STYLE)
+    limit_uploads()
     form_session.begin()
     chosen = st.navigation(
         [

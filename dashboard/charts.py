@@ -195,7 +195,12 @@ def _smooth_line(snapshot: RunSnapshot, view: View, axis: _Axis, first: int, col
     size, count = bucket_size(len(steps)), len(steps)
     ends: Rows = np.minimum(np.arange(first, math.ceil(count / size)) * size + size, count) - 1
     x = axis.of(steps.column("step")[ends], steps.column("seconds")[ends])
-    return Line(first=first, x=x, y=steps.smoothed(column, ends, view.window) * scale, **style)
+    return Line(first=first, x=x, y=steps.smoothed(column, ends, shown_window(snapshot, view)) * scale, **style)
+
+
+def shown_window(snapshot: RunSnapshot, view: View) -> int:
+    """Steps behind one point of a smoothed line: never fewer than the point stands for, or steps would be in no point."""
+    return max(view.window, bucket_size(len(snapshot.steps)))
 
 
 def _validation_line(snapshot: RunSnapshot, axis: _Axis, column: str, scale: float = 1.0, **style: Any) -> Line:
@@ -227,14 +232,20 @@ def _drawn_note(snapshot: RunSnapshot) -> str:
 
 
 def _loss_chart(snapshot: RunSnapshot, view: View, axis: _Axis, first: int) -> Chart:
+    # Label smoothing is part of what is trained for; validation is scored without it.
+    smoothing = f", label smoothing {snapshot.config.label_smoothing:g}" if snapshot.config.label_smoothing else ""
     lines = [
-        _step_line(snapshot, axis, first, "loss", name="train, each step", color=theme.RAW, width=1),
-        _smooth_line(snapshot, view, axis, first, "loss", 1, name=f"train, mean of {view.window} steps", color=theme.TRAIN),
+        _step_line(snapshot, axis, first, "loss", name=f"train, each step{smoothing}", color=theme.RAW, width=1),
+        _smooth_line(snapshot, view, axis, first, "loss", 1, name=_mean_name(snapshot, view) + smoothing, color=theme.TRAIN),
         _validation_line(snapshot, axis, "loss", name="validation", color=theme.VALIDATION, dash="dash"),
         *_nonfinite_line(snapshot, axis, "loss"),
     ]
     return Chart("loss", "Loss", "cross-entropy (nats)", lines, axis.title, view.log, _drawn_note(snapshot),
                  f"Loss over {axis.title}: {_last_words(snapshot)}")  # fmt: skip
+
+
+def _mean_name(snapshot: RunSnapshot, view: View) -> str:
+    return f"train, mean of {shown_window(snapshot, view)} steps"
 
 
 def _last_words(snapshot: RunSnapshot) -> str:
@@ -250,13 +261,13 @@ def _last_words(snapshot: RunSnapshot) -> str:
 
 def _accuracy_chart(snapshot: RunSnapshot, view: View, axis: _Axis, first: int) -> Chart:
     lines = [
-        _smooth_line(snapshot, view, axis, first, "accuracy", 100, name=f"train, mean of {view.window} steps",
+        _smooth_line(snapshot, view, axis, first, "accuracy", 100, name=_mean_name(snapshot, view),
                      color=theme.TRAIN, hover="%{y:.2f} %"),
         _validation_line(snapshot, axis, "accuracy", 100, name="validation", color=theme.VALIDATION, dash="dash",
                          hover="%{y:.2f} %"),
     ]  # fmt: skip
     if snapshot.tested:
-        step = np.array([snapshot.step], np.int64)
+        step = np.array([snapshot.tested.step], np.int64)  # whose weights were scored
         x = axis.of(step, snapshot.seconds_at(step))
         accuracy = np.array([snapshot.tested.evaluation.accuracy * 100])
         lines.append(Line("test, once", theme.TEST, 0, x, accuracy, mode="markers", symbol="star", hover="%{y:.2f} %"))
@@ -298,8 +309,8 @@ def _memory_chart(snapshot: RunSnapshot, axis: _Axis, first: int) -> Chart:
         return Chart("memory", f"GPU memory (card: {total / 2**30:.1f} GiB)", "MiB", lines, axis.title, from_zero=True,
                      alt="GPU memory by tensors, by the allocator, and the peak")  # fmt: skip
     lines = [line("resident", name="this process", color=theme.GPU_MEMORY)]
-    return Chart("memory", "Memory of the process (no GPU here)", "MiB", lines, axis.title, from_zero=True,
-                 alt="Resident memory of the training process; there is no GPU")  # fmt: skip
+    return Chart("memory", "Memory of the process (it trains on the CPU)", "MiB", lines, axis.title, from_zero=True,
+                 alt="Resident memory of the training process, which uses no GPU")  # fmt: skip
 
 
 def figure(chart: Chart) -> go.Figure:

@@ -1,5 +1,6 @@
 """The answer to a drawing: the digit, how sure, ten bars in both modes, and which model says so in which mode."""
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -7,7 +8,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from core.data import data_root, load_pool
-from core.digit_image import DigitImage, Reading
+from core.digit_image import Reading
 from core.errors import CoreError
 from core.findings import confidence_words
 from core.modes import COMPANIES, Company, answer_in_train_mode, company_of, mode_layers
@@ -28,8 +29,8 @@ PASSES = 20
 def choose_mode() -> None:
     """The switch between eval and train mode, always in sight; every visit begins in eval mode."""
     st.segmented_control("Mode of the model", ["eval", "train"], default="eval", required=True, key=draw_session.MODE_KEY,
-                         help="eval(): BatchNorm uses its running statistics, Dropout does nothing. train(): BatchNorm "
-                         "uses this batch's mean and variance, Dropout drops at random. Always on a copy.")  # fmt: skip
+                         help="eval(): BatchNorm uses its running statistics, Dropout does nothing. train(): BatchNorm uses "
+                              "this batch's mean and variance, Dropout drops at random. Always on a copy.")  # fmt: skip
 
 
 def answers(chosen: Chosen, reading: Reading) -> list[Prediction]:
@@ -41,16 +42,15 @@ def answers(chosen: Chosen, reading: Reading) -> list[Prediction]:
     place = picked(reading)
     headline = st.container()
     if mode == "eval":  # at once: what follows takes longer
-        _headline(headline, in_eval[place], mode, (), reading.digits[place])
+        _headline(headline, in_eval, place, mode, (), reading)
     choose_mode()
-    _pick(reading, in_eval)
+    _pick(reading, in_eval, mode)
     in_train = _train_mode(predictor, inputs[place : place + 1], mode)
     if mode == "train":
         mean = np.mean([one.probabilities for one in in_train or in_eval[place : place + 1]], axis=0)
+        shown = [*in_eval[:place], Prediction(mean, in_eval[place].logits), *in_eval[place + 1 :]]
         # Without an answer of train mode this is eval mode's, and says so.
-        _headline(
-            headline, Prediction(mean, in_eval[place].logits), mode if in_train else "eval", in_train, reading.digits[place]
-        )
+        _headline(headline, shown, place, mode if in_train else "eval", in_train, reading)
     plot(probability_figure(in_eval[place], in_train), key="draw_bars", alt=_bars_words(in_eval[place], in_train))
     return in_eval
 
@@ -61,41 +61,69 @@ def picked(reading: Reading) -> int:
     return place if place < len(reading.digits) else 0
 
 
-def _pick(reading: Reading, predictions: Sequence[Prediction]) -> None:
+def _pick(reading: Reading, predictions: Sequence[Prediction], mode: str) -> None:
     count = len(reading.digits)
     if count == 1:
         return
     st.html("".join(
-        pictures.answered(image.centred, one.probabilities, theme.EVAL_MODE, f"Digit {number} from the left: {one.digit}")
+        pictures.answered(image.centred, one.probabilities, theme.EVAL_MODE, f"Digit {number} from the left: {spoken(one)}")
         for number, (image, one) in enumerate(zip(reading.digits, predictions, strict=True), 1)
     ))  # fmt: skip
-    st.markdown(f"Read as **{''.join(str(one.digit) for one in predictions)}**")
+    if mode == "train":
+        st.caption("The strip above is eval mode's; train mode's answer is that of the digit chosen here.")
     st.segmented_control("Look closely at", list(range(count)), default=0, required=True, key=draw_session.PICK_KEY,
-                         format_func=lambda place: f"{place + 1}: {predictions[place].digit}")  # fmt: skip
+                         format_func=lambda place: f"{place + 1}: {spoken(predictions[place])}")  # fmt: skip
 
 
-def _headline(place: DeltaGenerator, shown: Prediction, mode: str, in_train: Sequence[Prediction], image: DigitImage) -> None:
+def spoken(prediction: Prediction) -> str:
+    """The digit, or a question mark where the network gave none."""
+    return str(prediction.digit) if prediction.is_answer else "?"
+
+
+def _headline(place: DeltaGenerator, shown: Sequence[Prediction], chosen: int, mode: str, in_train: Sequence[Prediction],
+              reading: Reading) -> None:  # fmt: skip
+    """What was read, all of it, and how sure the least sure digit is."""
     color = theme.EVAL_MODE if mode == "eval" else theme.TRAIN_MODE
-    share = float(shown.probabilities[shown.second])
-    second = f"second guess {shown.second} ({share:.1%})" if share >= 0.0005 else "no second guess"
+    read, least = "".join(map(spoken, shown)), min(shown, key=lambda one: one.confidence)
     passes = f", mean of {len(in_train)} passes" if len(in_train) > 1 else ""
     modes = f"in train mode{passes}" if mode == "train" else "in eval mode"
-    sure = f"{shown.confidence:.1%}" if shown.confidence < 0.9995 else "over 99.9%"
+    if mode == "train" and len(shown) > 1:
+        modes = f"digit {chosen + 1} {modes}, the others in eval mode"
+    sure, second = _how_sure(shown, least, reading)
     # The ink tells one drawing from another: by it a test sees which drawing an answer belongs to.
-    place.html(f'<div style="display:flex;align-items:center;gap:16px" role="status" aria-label="The answer is {shown.digit}" '
-            f'id="digit-lab-answer-{image.drawn.sum():.2f}">'
-            f'<span class="digit-lab-answer" style="font-size:4.5rem;line-height:1;font-weight:700;color:{color};min-width:'
-            f'1ch">{shown.digit}</span><span><b>{confidence_words(shown.confidence).capitalize()}</b>: {sure}'
-            f'<br><span style="opacity:0.75">{second}</span><br><span style="opacity:0.75">{modes}</span></span>'
-            "</div>")  # fmt: skip
+    size = "4.5rem" if len(read) < 3 else "3.25rem" if len(read) < 6 else "2.25rem"
+    place.html(f'<div style="display:flex;flex-wrap:wrap;align-items:center;gap:4px 16px" role="status" '
+               f'aria-label="The answer is {read}" id="digit-lab-answer-{reading.digits[chosen].drawn.sum():.2f}">'
+               f'<span class="digit-lab-answer" style="font-size:{size};line-height:1;font-weight:700;color:{color};min-width:'
+               f'1ch">{read}</span><span>{sure}<br><span style="opacity:0.75">{second}</span><br>'
+               f'<span style="opacity:0.75">{modes}</span></span></div>')  # fmt: skip
+
+
+def _how_sure(shown: Sequence[Prediction], least: Prediction, reading: Reading) -> tuple[str, str]:
+    """(how sure, what else it could be), as HTML of our own words."""
+    if not least.is_answer:
+        return "<b>No answer</b>", "the network gives NaN or infinity: its weights or statistics are broken"
+    share = float(least.probabilities[least.second])
+    second = f"second guess {least.second} ({share:.1%})" if share >= 0.0005 else "no second guess"
+    # Rounded down: 89.96 is not 90.
+    confidence = math.floor(1000 * least.confidence) / 1000
+    sure = f"{confidence:.1%}" if least.confidence < 0.9995 else "over 99.9%"
+    if any(image.touching for image in reading.digits):
+        return f"<b>Two digits that touch?</b> {sure}", "leave a gap between them: as one they are like no digit"
+    words = confidence_words(confidence).capitalize()
+    if any(image.parted for image in reading.digits):
+        return f"<b>Taken apart by guess</b>: {sure} for the {least.digit}", "leave a gap between digits that touch"
+    if len(shown) > 1:
+        return f"<b>{words}</b>: {sure} for the {least.digit}, the least sure of them", second
+    return f"<b>{words}</b>: {sure}", second
 
 
 def _train_mode(predictor: Predictor, image: np.ndarray, mode: str) -> list[Prediction]:
     """The same image in train mode with companions, or why there is no such answer."""
     layers = mode_layers(predictor.model)
     if not layers.any:
-        st.caption("This model has no BatchNorm and no Dropout, so both modes give the same answer. The preset *BatchNorm and "
-                   "Dropout* on the Train page has both.")  # fmt: skip
+        st.caption("This model has no BatchNorm and no Dropout, so both modes give the same answer. The preset *For train and "
+                   "eval* on the Train page has both.")  # fmt: skip
         return []
     kind, size, label = draw_session.company()
     if mode == "train":
@@ -132,5 +160,5 @@ def _choose_company(kind: Company, size: int, label: int) -> tuple[Company, int,
 
 
 def _bars_words(in_eval: Prediction, in_train: Sequence[Prediction]) -> str:
-    words = f"Probabilities of the ten digits; eval mode says {in_eval.digit} with {in_eval.confidence:.0%}"
-    return words + (f", train mode {in_train[0].digit} with {in_train[0].confidence:.0%}" if in_train else "")
+    words = f"Probabilities of the ten digits; eval mode says {spoken(in_eval)} with {in_eval.confidence:.0%}"
+    return words + (f", train mode {spoken(in_train[0])} with {in_train[0].confidence:.0%}" if in_train else "")

@@ -1,5 +1,6 @@
 """Answers -> plotly figures for the Draw page. No Streamlit here."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,6 +9,7 @@ import numpy.typing as npt
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
+from core.answers import NO_ANSWER
 from core.insight import SHIFT_REACH, ShiftMap
 from core.predictor import Prediction
 from core.run_reader import RunSnapshot
@@ -33,6 +35,7 @@ def probability_figure(in_eval: Prediction, in_train: Sequence[Prediction] = ())
         bars["text"] = [label if label != beside else "" for label, beside in zip(bars["text"], traces[0]["text"], strict=True)]
         if len(passes) > 1:
             above, below = passes.max(0) - mean, mean - passes.min(0)
+            bars["text"] = None  # a number over a bar would stand in the middle of its range
             bars["error_y"] = {"type": "data", "array": above.round(3).tolist(), "arrayminus": below.round(3).tolist(),
                                "symmetric": False, "thickness": 1, "width": 3}  # fmt: skip
         traces.append(bars)
@@ -47,7 +50,9 @@ def probability_figure(in_eval: Prediction, in_train: Sequence[Prediction] = ())
 
 def _bars(name: str, probabilities: npt.NDArray[np.floating[Any]], color: str, pattern: str = "") -> dict[str, Any]:
     percent = 100 * probabilities.astype(np.float64)
-    labels = [f"{value:.0f}" if value >= 0.5 else "" for value in percent]
+    # 99.97 is not 100: nothing is rounded up to certainty.
+    labels = [("" if not value >= 0.5 else f"{value:.0f}" if not 99.5 <= value < 100 else f"{math.floor(10 * value) / 10:.1f}")
+              for value in percent.tolist()]  # fmt: skip
     return {"type": "bar", "x": _DIGITS, "y": percent.round(3).tolist(), "name": name, "text": labels,
             "marker": {"color": color, "pattern": {"shape": pattern}}, "textposition": "outside", "cliponaxis": False,
             "textfont": {"size": 11}, "meta": "page-text",
@@ -78,9 +83,9 @@ def travel_figure(travel: Travel, image: int = 0) -> go.Figure:
         z=percent.T, x=steps, y=_DIGITS, colorscale=_HEAT, zmin=0, zmax=100, showscale=False, xgap=1, ygap=1,
         hovertemplate="after step %{x}: %{y} has %{z:.1f} %<extra></extra>",
     ), 1, 1)  # fmt: skip
-    answers = percent.argmax(1)
+    answers = travel.answers[:, image]
     drawn.add_trace(go.Scatter(
-        x=steps, y=[str(answer) for answer in answers], mode="markers+lines",
+        x=steps, y=[str(answer) if answer != NO_ANSWER else None for answer in answers], mode="markers+lines",
         line={"color": theme.PARENT_RUN, "width": 1, "shape": "hv"},
         marker={"symbol": "circle-open", "size": 7, "color": theme.PARENT_RUN}, hoverinfo="skip",
     ), 1, 1)  # fmt: skip
@@ -94,10 +99,10 @@ def travel_figure(travel: Travel, image: int = 0) -> go.Figure:
     still = {"mode": "immediate", "frame": {"duration": 0, "redraw": True}, "transition": {"duration": 0}}
     play = {"fromcurrent": True, "frame": {"duration": 350, "redraw": True}, "transition": {"duration": 0}}
     drawn.update_layout(
-        height=540, margin={"l": 44, "r": 12, "t": 10, "b": 130}, showlegend=False,
+        height=560, margin={"l": 44, "r": 12, "t": 10, "b": 150}, showlegend=False,
         sliders=[{"active": last, "x": 0, "len": 1, "y": -0.06, "currentvalue": {"prefix": "after step "},
                   "steps": [{"label": step, "method": "animate", "args": [[step], still]} for step in steps]}],
-        updatemenus=[{"type": "buttons", "direction": "left", "x": 0, "xanchor": "left", "y": -0.29, "yanchor": "top",
+        updatemenus=[{"type": "buttons", "direction": "left", "x": 0, "xanchor": "left", "y": -0.36, "yanchor": "top",
                       "showactive": False, "pad": {"t": 0},
                       "buttons": [{"label": "Play", "method": "animate", "args": [None, play]},
                                   {"label": "Pause", "method": "animate", "args": [[None], still]}]}],
@@ -117,7 +122,7 @@ def _marker(step: str) -> go.Scatter:
 
 def own_test_figure(snapshot: RunSnapshot, travel: Travel, labels: Sequence[int]) -> go.Figure:
     """The accuracy on a person's own drawings over a run, beside validation and train accuracy."""
-    right = (travel.probabilities.argmax(2) == np.array(labels)).mean(1)
+    right = (travel.answers == np.array(labels)).mean(1)
     drawn = go.Figure()
     count = len(snapshot.steps)
     if count:

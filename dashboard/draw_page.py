@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from core.digit_image import Reading, read
+from core.digit_image import NOTHING_DRAWN, Reading, read
 from core.predictor import Prediction
 from core.run_store import RunInfo
 from dashboard import draw_session, model_session, theme
@@ -12,7 +12,7 @@ from dashboard.draw_answer import answers, choose_mode, picked
 from dashboard.draw_panels import all_steps_on, looks, time_travel, why, xray
 from dashboard.draw_pins import pin_row, pins_panel
 from dashboard.draw_source import choose_source
-from dashboard.model_row import model_row, nothing_yet
+from dashboard.model_row import model_row, model_warning, nothing_yet
 from dashboard.model_session import Chosen
 
 PANELS = {"xray": "What it sees", "why": "Why?", "looks": "Where it looks", "travel": "Over training", "pins": "My test set"}
@@ -30,8 +30,8 @@ def draw_page(choices: list[RunInfo]) -> None:
     predictions: Sequence[Prediction] = ()
     with right:
         if chosen is None:
-            nothing_yet("Train one first: the quick preset takes about 15 seconds on the full MNIST, and you can watch it "
-                        "learn your drawing while it trains.", "fast99")  # fmt: skip
+            nothing_yet("Train one first: the quick preset trains for one epoch, and you can watch it learn your drawing while "
+                        "it trains.", "fast99")  # fmt: skip
         elif reading is None or not reading.digits:
             _ask_to_draw(reading)
             choose_mode()
@@ -45,6 +45,7 @@ def draw_page(choices: list[RunInfo]) -> None:
         return
     with top:
         model_row(chosen, choices, f" · **{draw_session.mode()} mode**")
+        model_warning(chosen)
     if chosen.predictor is None:
         return
     if reading is not None and predictions:
@@ -56,8 +57,8 @@ def draw_page(choices: list[RunInfo]) -> None:
 def _ask_to_draw(reading: Reading | None) -> None:
     if reading is None:
         words = "Choose a picture or a test digit; the answer appears here."
-    elif reading.refusal == "Nothing is drawn yet.":
-        words = "Draw a digit on the left with mouse, pen or finger. The answer appears when you lift it."
+    elif reading.refusal == NOTHING_DRAWN:
+        words = "Draw a digit with mouse, pen or finger. The answer appears when you lift it."
     else:
         words = theme.plain(reading.refusal)
     st.info(words, icon=":material/draw:")

@@ -3,6 +3,7 @@
 import numpy as np
 import streamlit as st
 
+from core.answers import NO_ANSWER
 from core.data import data_root, load_pool
 from core.digit_image import DigitImage, Reading, Steps, TestDigit
 from core.disk_use import disk_bytes
@@ -84,6 +85,8 @@ def why(image: DigitImage, prediction: Prediction, predictor: Predictor, source:
     if not ready:
         st.caption(problem or "Reading the training digits …")
         return
+    if not prediction.is_answer:
+        return
     pool = load_pool(predictor.config.dataset, data_root())[0]
     other = source.label if isinstance(source, TestDigit) and source.label != prediction.digit else prediction.second
     st.markdown(
@@ -106,6 +109,9 @@ def _finding(number: int, one: Finding) -> None:
 
 def looks(image: DigitImage, prediction: Prediction, predictor: Predictor) -> None:
     """Occlusion, saliency, the answer under shifts, feature maps."""
+    if not prediction.is_answer:
+        st.info("The network gives no answer (NaN or infinity), so there is nothing that parts of the image could change.")
+        return
     inputs, digit = image.model_input[None], prediction.digit
     left, right = st.columns([1, 1])
     with left:
@@ -132,6 +138,10 @@ def looks(image: DigitImage, prediction: Prediction, predictor: Predictor) -> No
             st.image(sheet, width=min(900, columns * 44), clamp=True, alt=f"Feature maps of layer {name}")
 
 
+def _said(digit: int) -> str:
+    return "nothing" if digit == NO_ANSWER else str(digit)
+
+
 def time_travel(image: DigitImage, run_id: str) -> None:
     """The drawing through every snapshot of the run."""
     folder = run_folder(runs_root(), run_id)
@@ -142,7 +152,7 @@ def time_travel(image: DigitImage, run_id: str) -> None:
         return
     flips = past.flips()
     words = "Its answer never changed." if not flips else (
-        f"It has said {flips[-1][2]} since step {flips[-1][0]:,} (before: {flips[-1][1]}); {len(flips)} change"
+        f"It has said {_said(flips[-1][2])} since step {flips[-1][0]:,} (before: {_said(flips[-1][1])}); {len(flips)} change"
         f"{'s' if len(flips) > 1 else ''} in all.")  # fmt: skip
     st.markdown(f"**This drawing through the run's training.** {words}")
     plot(travel_figure(past), key="draw_travel", alt=f"Probabilities of ten digits over {len(past.steps)} snapshots. {words}")

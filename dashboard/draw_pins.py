@@ -9,7 +9,7 @@ import streamlit as st
 from core.digit_image import DigitImage, finish
 from core.errors import CoreError
 from core.lesson import DRAWINGS_FILE
-from core.pins import MAX_PINS, Pin, as_csv, as_zip, load_pins, remove_pin
+from core.pins import MAX_PINS, Pin, as_csv, as_zip, load_pins
 from core.predictor import Prediction, Predictor, load_predictor
 from core.run_store import RunInfo, read_info, run_folder, runs_root
 from core.snapshots import kept_snapshots, travel
@@ -25,9 +25,11 @@ def pin_row(image: DigitImage, prediction: Prediction) -> None:
     """Keep this drawing with the digit that was meant."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
         key = f"pin_label_{prediction.digit}"
-        label = st.selectbox("It is meant as a", range(10), prediction.digit, key=key, width=140)
+        label = st.selectbox(
+            "It is meant as a", range(10), prediction.digit if prediction.is_answer else None, key=key, width=140
+        )
         st.button("Pin this drawing", icon=":material/push_pin:", key="pin", on_click=draw_session.pin,
-                  args=(image.pixels, label))  # fmt: skip
+                  args=(image.pixels, label), disabled=label is None)  # fmt: skip
     if problem := draw_session.pin_problem():
         st.warning(theme.plain(problem))
 
@@ -66,14 +68,14 @@ def _inputs(pins: Sequence[Pin]) -> np.ndarray:
 def _card(pin: Pin, answer: Prediction) -> None:
     with st.container(width=112, border=True, key=f"pin_{pin.pin_id}"):
         mark = "✓" if answer.digit == pin.label else "✗"
-        st.html(pictures.figure(pin.image, f"{mark} {answer.digit} · {answer.confidence:.0%}", f"Meant as {pin.label}, "
-                                f"answered {answer.digit}", 72))  # fmt: skip
+        said = f"{answer.digit} · {answer.confidence:.0%}" if answer.is_answer else "no answer"
+        st.html(pictures.figure(pin.image, f"{mark} {said}", f"Meant as {pin.label}, answered {said}", 72))  # fmt: skip
         key = f"relabel_{pin.pin_id}_{pin.label}"
         st.selectbox(
             "Meant as", range(10), pin.label, key=key, on_change=draw_session.relabel, args=(pin.pin_id, key, pin.label)
         )
-        st.button("Remove", icon=":material/close:", key=f"unpin_{pin.pin_id}", on_click=remove_pin,
-                  args=(pins_root(), pin.pin_id), type="tertiary")  # fmt: skip
+        st.button("Remove", icon=":material/close:", key=f"unpin_{pin.pin_id}", on_click=draw_session.unpin,
+                  args=(pin.pin_id,), type="tertiary")  # fmt: skip
 
 
 def _curve(chosen: Chosen, pins: Sequence[Pin], inputs: np.ndarray) -> None:

@@ -1,18 +1,21 @@
 """What the Draw page remembers of a person: the drawing, the picture, what is looked at. With the other `*session.py` files
 the only ones that touch Streamlit's state."""
 
+import json
 import random
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
 from core.data import data_root, load_pool
-from core.errors import CoreError
+from core.drawing import check_canvas
+from core.errors import CoreError, DrawingError
 from core.run_store import runs_root
 from core.trainer import get_trainer
 from dashboard import form_session, model_session, session
-from dashboard.policy_session import controlled, pins_root
+from dashboard.policy_session import controlled, pins_root, session_id
 
 if TYPE_CHECKING:
     from core.digit_image import Steps
@@ -32,6 +35,7 @@ def canvas_start() -> dict[str, Any]:
 
 
 PEN_KEY = "draw_pen"
+_LONGEST_KEPT = 1_000_000
 
 
 def pen() -> int:
@@ -52,6 +56,8 @@ def take_drawing(sent: dict[str, Any] | None) -> dict[str, Any] | None:
         return state.draw_content
     state.draw_outdated = None
     state.draw_content = state.draw_sent = sent
+    if sent and sent.get("objects"):
+        state.draw_begun = True
     return sent
 
 
@@ -68,12 +74,46 @@ def undo_stroke() -> None:
 
 
 def _show_content(content: dict[str, Any] | None) -> None:
-    """Give the canvas a drawing. The number makes it another one for it, even when it is empty once more."""
+    """Give the canvas a drawing. The number makes it another one for it, even when it is empty once more. Too much of one is
+    not sent back: the canvas begins empty."""
+    with suppress(DrawingError):
+        check_canvas(content)
+        return _begin_with(content)
+    _begin_with(None)
+
+
+def _begin_with(content: dict[str, Any] | None) -> None:
     state = st.session_state
     state.draw_revision = state.get("draw_revision", 0) + 1
     state.draw_outdated = state.get("draw_sent")
     state.draw_content = content
     state.draw_start = {**(content or {"objects": []}), "revision": state.draw_revision}
+
+
+PASTE_KEY, SOURCE_KEY, KEEPER_KEY = "draw_paste", "draw_source", "draw_keeper"
+
+
+def may_restore() -> bool:
+    """True until this session has, or had, a drawing of its own: what the browser kept over a reload is welcome then."""
+    return not st.session_state.get("draw_begun")
+
+
+def restore_drawing() -> None:
+    """Take the drawing that the browser kept, once. It is read with the same care as what the canvas sends."""
+    state = st.session_state
+    sent = getattr(state.get(KEEPER_KEY), "restored", None)
+    if not may_restore() or not isinstance(sent, str) or len(sent) > _LONGEST_KEPT:
+        return
+    state.draw_begun = True
+    with suppress(ValueError, RecursionError):
+        content = json.loads(sent)
+        if isinstance(content, dict):
+            _show_content(content)
+
+
+def picture_was_pasted() -> None:
+    """Show the picture's tab, whichever was open."""
+    st.session_state[SOURCE_KEY] = "picture"
 
 
 # --- pictures and test digits ------------------------------------------------------------------------------------------
@@ -201,7 +241,7 @@ def start_lesson(run_id: str, kind: str, count: int, learning_rate: float) -> No
         parent = chosen.predictor
         config = lesson_config(parent.config, count, learning_rate)
         lesson = Lesson(run_id, parent.step, parent.model.state_dict(), as_digits(load_pins(pins_root())))
-        new = get_trainer().start(config, data_root(), runs_root(), token=session.session_id(), origin=lesson)
+        new = get_trainer().start(config, data_root(), runs_root(), token=session_id(), origin=lesson)
     except CoreError as error:
         st.session_state.lesson_problem = str(error)
         return
@@ -220,6 +260,18 @@ def pin(image: Any, label: int) -> None:
     st.session_state.pin_problem = ""
     try:
         add_pin(pins_root(), image, label)
+        st.toast(f"Pinned as a {label}. See *My test set*.")
+    except CoreError as error:
+        st.session_state.pin_problem = str(error)
+
+
+def unpin(pin_id: str) -> None:
+    """Drop a kept drawing."""
+    from core.pins import remove_pin
+
+    st.session_state.pin_problem = ""
+    try:
+        remove_pin(pins_root(), pin_id)
     except CoreError as error:
         st.session_state.pin_problem = str(error)
 
@@ -235,4 +287,8 @@ def relabel(pin_id: str, key: str, drawn: int) -> None:
         return
     from core.pins import relabel_pin
 
-    relabel_pin(pins_root(), pin_id, int(st.session_state[key]))
+    st.session_state.pin_problem = ""
+    try:
+        relabel_pin(pins_root(), pin_id, int(st.session_state[key]))
+    except CoreError as error:
+        st.session_state.pin_problem = str(error)

@@ -2,7 +2,9 @@
 
 import base64
 import binascii
+import json
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import streamlit as st
@@ -11,20 +13,26 @@ from streamlit.components.v2 import component
 from core.data import data_root, load_pool
 from core.digit_image import TestDigit
 from core.drawing import Drawing, drawing_from_canvas
+from core.drawing_limits import MAX_BYTES
 from core.errors import DrawingError
-from core.picture import MAX_BYTES, Picture, read_picture
+from core.picture import Picture, read_picture
 from dashboard import draw_session, model_session
 
 SIDE = 280
 SOURCES = {"draw": "Draw", "picture": "Picture", "test": "Test digit"}
 
 # Takes a picture out of the clipboard wherever on the page it is pasted.
+# A pasted picture comes in one message, a third larger than it is, and those have a limit (.streamlit/config.toml).
+MAX_PASTED = 6 * 2**20
 _PASTE = """export default function ({ setTriggerValue, parentElement }) {
   const host = parentElement.querySelector(".digit-lab-paste");
   host.send = setTriggerValue;
   if (host.listening) return;
   const listen = (event) => {
     if (!host.isConnected) { document.removeEventListener("paste", listen); return; }
+    // Text on its way into a field is not ours to take.
+    const into = event.target, text = [...(event.clipboardData?.types ?? [])].some((one) => one.startsWith("text/"));
+    if (text && into instanceof HTMLElement && (into.isContentEditable || ["INPUT", "TEXTAREA"].includes(into.tagName))) return;
     const item = [...(event.clipboardData?.items ?? [])].find((one) => one.type.startsWith("image/"));
     if (!item) return;
     const file = item.getAsFile(), reader = new FileReader();
@@ -40,13 +48,17 @@ _PASTE = """export default function ({ setTriggerValue, parentElement }) {
 
 def choose_source(dataset: str | None) -> "Drawing | Picture | TestDigit | None":
     """Draw the chosen source with its tools. None while there is nothing to read; errors are shown here."""
+    # Mounted on every tab: a picture that is pasted anywhere on the page brings its own along.
+    pasted = getattr(
+        _paste_component()(key=draw_session.PASTE_KEY, on_pasted_change=draw_session.picture_was_pasted), "pasted", None
+    )
     kind = st.segmented_control("Source", list(SOURCES), default="draw", required=True, format_func=SOURCES.__getitem__,
-                                key="draw_source", persist_state="session", label_visibility="collapsed")  # fmt: skip
+                                key=draw_session.SOURCE_KEY, persist_state="session", label_visibility="collapsed")  # fmt: skip
     if kind != "draw":
         draw_session.canvas_is_gone()
     try:
         if kind == "picture":
-            return _picture()
+            return _picture(pasted)
         return _test_digit(dataset) if kind == "test" else _canvas()
     except DrawingError as error:
         st.error(str(error))
@@ -58,7 +70,6 @@ def _canvas() -> Drawing:
     from streamlit_drawable_canvas import st_canvas
 
     pen = draw_session.pen()
-    st.space("small")  # the canvas's own tools come up there
     with st.container(key="draw_canvas", width=SIDE + 8):
         result = st_canvas(stroke_width=pen, stroke_color="#ffffff", background_color="#000000", width=SIDE, height=SIDE,
                            drawing_mode="freedraw", initial_drawing=draw_session.canvas_start(), key="canvas")  # fmt: skip
@@ -70,21 +81,36 @@ def _canvas() -> Drawing:
         with st.popover("Pen", icon=":material/line_weight:"):
             st.slider("Pen width", 2, 40, pen, key=draw_session.PEN_KEY, persist_state="session", width=220,
                       help="Any width will do: strokes are drawn again as MNIST's pen would.")  # fmt: skip
-    return drawing_from_canvas(content, SIDE, SIDE)
+    text = ""
+    try:
+        drawing = drawing_from_canvas(content, SIDE, SIDE)
+        text = json.dumps(content) if drawn else ""
+    finally:
+        # Here in any case: it also takes the canvas's own toolbar away.
+        _keeper_component()(key=draw_session.KEEPER_KEY, on_restored_change=draw_session.restore_drawing,
+                            on_undone_change=draw_session.undo_stroke,
+                            data={"content": text, "asks": draw_session.may_restore()})  # fmt: skip
+    return drawing
+
+
+@cache
+def _keeper_component() -> Any:
+    script = (Path(__file__).parent / "canvas_keeper.js").read_text(encoding="utf-8")
+    return component("digit_lab_keeper", html='<div class="digit-lab-keeper"></div>', js=script, isolate_styles=False)
 
 
 @cache
 def _paste_component() -> Any:
-    return component("digit_lab_paste", html='<div class="digit-lab-paste"></div>', js=_PASTE.replace("LIMIT", str(MAX_BYTES)),
+    return component("digit_lab_paste", html='<div class="digit-lab-paste"></div>', js=_PASTE.replace("LIMIT", str(MAX_PASTED)),
                      isolate_styles=False)  # fmt: skip
 
 
-def _picture() -> Picture | None:
-    given = st.file_uploader("Picture of one or more digits, PNG or JPEG", type=["png", "jpg", "jpeg"],
-                             key=draw_session.upload_key(), max_upload_size=MAX_BYTES // 2**20,
-                             help="Dark on light or light on dark, a photo of paper too. It stays in this server's memory "
-                             "and is written nowhere.")  # fmt: skip
-    pasted = getattr(_paste_component()(key="draw_paste", on_pasted_change=lambda: None), "pasted", None)
+def _picture(pasted: str | None) -> Picture | None:
+    # Any file: what it is is seen in its first bytes, and said.
+    given = st.file_uploader("Picture of one or more digits, PNG or JPEG", key=draw_session.upload_key(),
+                             max_upload_size=MAX_BYTES // 2**20, help="Dark on light or light on dark, a photo of paper too. "
+                                                                      "It stays in this server's memory and is written "
+                                                                      "nowhere.")  # fmt: skip
     if pasted:
         draw_session.take_picture(_decoded(pasted))
     elif given is not None:
@@ -104,7 +130,7 @@ def _picture() -> Picture | None:
 
 def _decoded(pasted: str) -> bytes:
     if pasted == "too large":
-        raise DrawingError(f"The pasted picture is too large; at most {MAX_BYTES // 2**20} MiB are read. Save it smaller.")
+        raise DrawingError(f"The pasted picture is too large; at most {MAX_PASTED // 2**20} MiB are taken. Upload its file.")
     try:
         return base64.b64decode(pasted.partition(",")[2], validate=True)
     except (binascii.Error, ValueError) as error:
@@ -126,5 +152,6 @@ def _test_digit(dataset: str | None) -> TestDigit | None:
               args=(wanted, dataset))  # fmt: skip
     test = load_pool(dataset, data_root())[1]
     st.image(test.images[index, 0], width=SIDE, alt=f"Test digit number {index}", caption=f"Number {index:,} of the test "
-             f"split; its label is {test.labels[index]}")  # fmt: skip
+                                                                                          "split; its label is "
+                                                                                          f"{test.labels[index]}")  # fmt: skip
     return TestDigit(test.images[index, 0], int(test.labels[index]), index)

@@ -1,17 +1,16 @@
 """What a person has filled in to fork a run. With the other `*session.py` files the only ones that touch Streamlit's state."""
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from core.config import TrainConfig, parse_values
+from core.config import TrainConfig, with_texts
 from core.data import data_root
 from core.errors import ConfigError, CoreError
 from core.run_store import run_folder, runs_root, saved_states
 from core.trainer import get_trainer
 from dashboard import form_session, session
-from dashboard.policy_session import controlled
+from dashboard.policy_session import controlled, session_id
 
 if TYPE_CHECKING:
     from core.fork import RateChoice
@@ -34,10 +33,9 @@ def fork_config(run_id: str, parent: TrainConfig) -> tuple[TrainConfig, dict[str
     """(the parent's settings with what was changed, problems by field)."""
     texts = {name: form_session.widget_text(f"fork_{run_id}_{name}") for name in changed_names(run_id)}
     try:
-        config = replace(parent, **parse_values(texts))
+        return with_texts(parent, texts), {}
     except ConfigError as error:
         return parent, error.problems
-    return config, config.problems()
 
 
 @controlled
@@ -52,7 +50,7 @@ def start_fork(run_id: str, step: int, config: TrainConfig, rate: "RateChoice | 
             raise CoreError(f"The state saved after step {step:,} is gone: newer ones have taken its place. Choose another.")
         saved = load_state(path)
         made = fork(run_id, saved, longer(saved, config, rate) if rate else config)
-        child = get_trainer().start(made.config, data_root(), runs_root(), token=session.session_id(), origin=made)
+        child = get_trainer().start(made.config, data_root(), runs_root(), token=session_id(), origin=made)
     except CoreError as error:
         st.session_state.fork_problem = (run_id, str(error))
         return

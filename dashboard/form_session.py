@@ -1,5 +1,6 @@
 """The settings form of a browser session: presets, links, what is unusable, and what a run would take."""
 
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from difflib import get_close_matches
@@ -8,13 +9,14 @@ from urllib.parse import urlencode
 
 import streamlit as st
 
-from core.config import TrainConfig, field_kind, format_value, parse_value, parse_values, settings
+from core.config import TrainConfig, field_kind, format_value, parse_value, settings, with_texts
 from core.data import data_root, missing_files
 from core.errors import ConfigError, CoreError
 from core.events import Progress
 from core.presets import PRESETS, preset_named
 from core.trainer import get_trainer
 from dashboard import theme
+from dashboard.policy_session import asker, may_control
 
 TRIAL_JOB, _KEPT_RATES = "trial", 256
 
@@ -27,8 +29,8 @@ def begin() -> None:
     config, problems = TrainConfig(), {}
     try:
         config = preset_named(st.query_params.get("preset", "tutorial"))
-    except ConfigError as error:
-        problems.update(error.problems)
+    except ConfigError:  # its text comes from whoever made the link: it is not shown
+        problems["preset"] = f"there is none of that name; there are {', '.join(PRESETS)}"
     given = {name: value for name, value in st.query_params.items() if name in settings()}
     config, left_out = with_link(config, given)
     for name in st.query_params:
@@ -38,8 +40,6 @@ def begin() -> None:
     if "dataset" not in given and missing_files(data_root()):
         config = replace(config, dataset="mnist_sample")
     fill_form(config)
-    if run := st.query_params.get("run"):
-        st.session_state.shown_run = run
 
 
 def with_link(config: TrainConfig, texts: dict[str, str]) -> tuple[TrainConfig, dict[str, str]]:
@@ -50,15 +50,20 @@ def with_link(config: TrainConfig, texts: dict[str, str]) -> tuple[TrainConfig, 
         try:
             values[name] = parse_value(name, text)
         except ConfigError as error:
-            problems.update(error.problems)
+            problems.update({field: without_value(problem) for field, problem in error.problems.items()})
     while found := replace(config, **values).problems():
         # A problem between two settings may be told at one that the link does not name: then nothing of it fits.
         wrong = [name for name in found if name in values] or list(values)
         if not wrong:
             break
-        problems.update({name: found.get(name) or "; ".join(found.values()) for name in wrong})
+        problems.update({name: without_value(found.get(name) or "; ".join(found.values())) for name in wrong})
         values = {name: value for name, value in values.items() if name not in wrong}
     return replace(config, **values), problems
+
+
+def without_value(problem: str) -> str:
+    """A problem without what was given: words of a link are not repeated on the page."""
+    return problem.partition("; got ")[0]
 
 
 def link_problems() -> dict[str, str]:
@@ -89,8 +94,8 @@ def form_fillings() -> int:
 
 
 def widget_value(name: str, value: Any) -> Any:
-    """A setting's value as its widget holds it: text where a person types a number such as 1e-5."""
-    return format_value(value) if field_kind(name) in (float, str) and not settings()[name].choices else value
+    """A setting's value as its widget holds it: text where a person types a number such as 1e-5 or 60,000."""
+    return format_value(value) if field_kind(name) is not bool and not settings()[name].choices else value
 
 
 def widget_text(key: str) -> str:
@@ -112,21 +117,28 @@ def choose_preset(key: str, current: str | None) -> None:
     """Fill the form with the preset that a widget names; data set and seed stay as they are."""
     name = changed_choice(key, current)
     if name in PRESETS:
-        kept = {field: st.session_state[form_key(field)] for field in ("dataset", "seed")}
-        fill_form(replace(PRESETS[name].config, **kept))
+        texts = {field: widget_text(form_key(field)) for field in ("dataset", "seed")}
+        fill_form(with_link(PRESETS[name].config, texts)[0])
 
 
 def form_config() -> tuple[TrainConfig | None, dict[str, str]]:
     """The form's settings, or None, and what is unusable: field -> words."""
-    texts = {name: widget_text(form_key(name)) for name in settings()}
+    texts, found, config = {name: widget_text(form_key(name)) for name in settings()}, {}, None
     try:
-        config = TrainConfig(**parse_values(texts))
+        config = with_texts(TrainConfig(), texts)
     except ConfigError as error:
-        return None, error.problems
-    found = config.problems()
-    if config.dataset == "mnist" and "dataset" not in found and missing_files(data_root()):
+        found = dict(error.problems)
+    if texts["precision"] == "float16" and not has_cuda():
+        found["precision"] = "float16 training needs a CUDA GPU, and there is none here. Choose float32 or bfloat16"
+    if texts["dataset"] == "mnist" and missing_files(data_root()):
         found["dataset"] = "MNIST is not on this machine yet: download it below, or choose the sample"
     return (None if found else config), found
+
+
+def has_cuda() -> bool:
+    """False when it is known that there is no CUDA GPU; True while PyTorch is not imported yet."""
+    torch = sys.modules.get("torch")
+    return torch is None or not hasattr(torch, "cuda") or bool(torch.cuda.is_available())
 
 
 def settings_link(config: TrainConfig) -> str:
@@ -144,6 +156,7 @@ def estimate(config: TrainConfig) -> str:
     """
     try:
         from core.models import parameter_count
+        from core.time_left import seconds_for
 
         words = f"{theme.MODEL_WORDS[config.model]}, {parameter_count(config):,} parameters · {config.total_steps():,} steps"
         if get_trainer().active():
@@ -153,12 +166,14 @@ def estimate(config: TrainConfig) -> str:
     trial = replace(TrainConfig(), **{name: getattr(config, name) for name in _SPEED_FIELDS})
     rate = _rates.get(trial)
     if rate is None:
+        if not may_control():  # it computes for a second on all threads that a link asks for
+            return words
         if not is_trying():
-            get_trainer().jobs.start(TRIAL_JOB, lambda: _trying(trial))
+            get_trainer().jobs.start(TRIAL_JOB, lambda: _trying(trial), heavy=True, asker=asker())
         return f"{words} · measuring how long that takes here …"
     if isinstance(rate, str):
         return theme.plain(rate)
-    seconds = theme.duration_words(config.split_sizes()[0] * config.epochs / rate)
+    seconds = theme.duration_words(seconds_for(config, rate))
     loading = config.pipeline == "dataloader" or config.augment_shift or config.augment_rotation or config.augment_scale
     rest = ", without preparing the images" if loading else ""
     return f"{words} · about {seconds} at {rate:,.0f} images/s, measured here{rest}"

@@ -56,7 +56,8 @@ function draw(live, chart, element) {
   if (chart.y_format) y.tickformat = chart.y_format;
   const traces = chart.lines.map((line) => {
     const points = live.points.get(chart.id + "/" + line.name);
-    return { type: "scatter", uid: line.name.replace(/\W/g, ""), name: line.name, x: points.x.slice(), y: points.y.slice(), mode: line.mode,
+    return { type: "scatter", uid: line.name.replace(/\W/g, ""), name: line.name, x: points.x.slice(), y: points.y.slice(),
+      mode: line.mode === "lines" && points.x.length < 3 ? "lines+markers" : line.mode,  // one point is no line
       line: { color: line.color, dash: line.dash, width: line.width },
       marker: { color: line.color, symbol: line.symbol, size: line.mode === "markers" ? 10 : 6 },
       hovertemplate: line.hover };
@@ -96,6 +97,12 @@ function drawVisible(live) {
   live.notBefore = ended + 3 * (ended - began);
 }
 
+// A run that trains is heard of every few seconds. When nothing comes, the connection or the server stands still, not the run.
+function tellSilence(live) {
+  const silent = live.expects ? Math.round((performance.now() - live.heardAt) / 1000) : 0;
+  live.silence.textContent = silent > live.expects ? `No news for ${silent} s: the connection or the server stands still.` : "";
+}
+
 function makeFigures(live) {
   if (live.figures.size) return;
   for (const chart of live.charts) {
@@ -116,16 +123,22 @@ function makeFigures(live) {
 
 function start(host) {
   const live = { host, points: new Map(), charts: [], figures: new Map(), token: null, version: 0, asked: null, notBefore: 0 };
+  live.silence = document.createElement("div");
+  live.silence.className = "digit-lab-silence";
+  live.silence.setAttribute("role", "status");
+  host.before(live.silence);
   live.observer = new IntersectionObserver((entries) => {
     for (const entry of entries) entry.target.owner.visible = entry.isIntersecting;
     drawVisible(live);
   }, { rootMargin: "200px" });
-  live.onVisible = () => drawVisible(live);
+  // A hidden tab's timers stand still: what was not heard meanwhile is no silence.
+  live.onVisible = () => { live.heardAt = performance.now(); drawVisible(live); };
   document.addEventListener("visibilitychange", live.onVisible);
   live.timer = setInterval(() => {
     if (!host.isConnected) end(live);
     // A change of theme changes the text colour and sends no message.
     else if (live.charts.length) {
+      tellSilence(live);
       if (colors(host).text !== live.drawnText) live.version += 1;
       drawVisible(live);
     }
@@ -139,6 +152,7 @@ function end(live) {
   live.observer.disconnect();
   document.removeEventListener("visibilitychange", live.onVisible);
   if (window.Plotly) for (const figure of live.figures.values()) window.Plotly.purge(figure.plot);
+  live.silence.remove();
   live.host.replaceChildren();
   live.host.digitLab = undefined;
 }
@@ -183,6 +197,8 @@ export default function ({ data, parentElement, setTriggerValue, setStateValue }
   const live = (host.digitLab ??= start(host));
   if (data.id !== live.lastMessage) {
     live.lastMessage = data.id;
+    live.heardAt = performance.now();
+    live.expects = data.expects;
     if (merge(live, data)) {
       live.asked = null;
       live.version += 1;

@@ -35,6 +35,7 @@ _STYLE = """
 .digit-lab-charts figure:nth-child(-n+2) { grid-column: span 3; }
 .digit-lab-charts .title { font-weight: 600; font-size: 1rem; }
 .digit-lab-charts .plot { height: 280px; }
+.digit-lab-silence { color: #d1495b; font-size: 0.875rem; }
 .digit-lab-charts small { display: block; min-height: 1.2em; opacity: 0.7; font-size: 0.8rem; }
 @container (max-width: 640px) {
   .digit-lab-charts figure, .digit-lab-charts figure:nth-child(-n+2) { grid-column: span 6; }
@@ -82,13 +83,21 @@ def live_charts(snapshot: RunSnapshot, view: View, *, key: str, parent: RunSnaps
     charts, sent, complete = run_charts(snapshot, view, session.charts_sent(key), parent)
     result = _component("charts")(
         key=key,
-        data=message(charts, sent, complete, address, f"{snapshot.info.run_id}/{view.axis}"),
+        data={
+            **message(charts, sent, complete, address, f"{snapshot.info.run_id}/{view.axis}"),
+            "expects": _expected_seconds(snapshot),
+        },
         on_resend_change=lambda: session.remember_charts_sent(key, None),
         on_failed_change=lambda: None,
     )
     session.remember_charts_sent(key, sent)
     if getattr(result, "failed", None):
         session.remember_charts_failed(key)
+
+
+def _expected_seconds(snapshot: RunSnapshot) -> int:
+    """After how many seconds without news a viewer of a run that changes should be told so; 0 when nothing is expected."""
+    return 10 + 2 * round(session.refresh_seconds()) if snapshot.info.status.is_active else 0
 
 
 def plot(drawn: go.Figure | dict[str, Any] | Drawn, *, key: str, alt: str, on_click: Callable[[], None] | None = None) -> None:
@@ -100,7 +109,7 @@ def plot(drawn: go.Figure | dict[str, Any] | Drawn, *, key: str, alt: str, on_cl
         st.plotly_chart(whole, key=f"{key}-plain", alt=alt, config={"displayModeBar": False})
         return
     if isinstance(drawn, dict):
-        text, height = json.dumps(drawn), drawn["layout"]["height"]
+        text, height = json.dumps(without_nan(drawn), allow_nan=False), drawn["layout"]["height"]
     else:
         text, height = as_drawn(drawn) if isinstance(drawn, go.Figure) else drawn
     data = {"figure": text, "plotly": address, "alt": alt, "clicks": on_click is not None}
@@ -109,6 +118,15 @@ def plot(drawn: go.Figure | dict[str, Any] | Drawn, *, key: str, alt: str, on_cl
     )
     if getattr(result, "failed", None):
         session.remember_charts_failed(key)
+
+
+def without_nan(value: Any) -> Any:
+    """A figure in JSON form with null for every number that is not finite: with one NaN a browser reads none of it."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: without_nan(one) for key, one in value.items()}
+    return [without_nan(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def message(charts: list[Chart], sent: Sent, complete: bool, address: str, uirevision: str) -> dict[str, Any]:

@@ -12,6 +12,8 @@ from dashboard.run_panel import run_label
 def model_row(chosen: Chosen, choices: list[RunInfo], more: str = "") -> None:
     """Draw the line; `more` is said behind it."""
     info = chosen.info
+    if missing := model_session.missing_run(choices):
+        st.warning(missing, icon=":material/link_off:")
     with st.container(horizontal=True, vertical_alignment="center"):
         st.markdown(f"{model_words(chosen)}{more}", width="stretch")
         with st.popover("Change model", icon=":material/swap_horiz:"):
@@ -30,7 +32,7 @@ def _import() -> None:
     given = st.file_uploader("Or weights from a file", type=["pt", "pth", "bin", "safetensors"], key=model_session.import_key(),
                              max_upload_size=64, disabled=not may_control(),
                              help="A state_dict, a checkpoint of this dashboard, or safetensors, of one of the networks here. "
-                             "Nothing in the file is executed.")  # fmt: skip
+                                  "Nothing in the file is executed.")  # fmt: skip
     if given is not None:
         model_session.import_weights(given.file_id, given.name, given.getvalue())
     if problem := model_session.import_problem():
@@ -53,6 +55,19 @@ def model_words(chosen: Chosen) -> str:
         score = f"validation accuracy {info.best_accuracy:.2%}, not tested"
     parent = f", started from run {theme.plain(info.parent)} (step {info.parent_step or 0:,})" if info.parent else ""
     return f"**{name}**, {where}, **{score}**{parent}"
+
+
+def model_warning(chosen: Chosen) -> None:
+    """What is broken about the answering model's weights or statistics, on every page that asks it."""
+    if chosen.predictor is None:
+        return
+    from core.batch_statistics import statistics_problems
+
+    if problems := statistics_problems(chosen.predictor.model):
+        more = f" And {len(problems) - 3} more." if len(problems) > 3 else ""
+        st.warning(theme.plain(" ".join(problems[:3])) + f"{more} Its answers in eval mode are wrong, or no answers at all. "
+                                                         "The experiment *Poisoning* on the page Train/eval shows how "
+                                                         "statistics are recalibrated.")  # fmt: skip
 
 
 def nothing_yet(words: str, preset: str) -> None:

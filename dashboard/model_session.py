@@ -2,12 +2,14 @@
 Streamlit's state."""
 
 import os
+import zlib
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from core.data import data_root, load_pool
+from core.data import data_root, load_pool, missing_files
 from core.errors import CoreError
 from core.events import Progress, RunStatus
 from core.run_store import RunInfo, read_info, run_folder, runs_root
@@ -59,6 +61,16 @@ def chosen_run(choices: list[RunInfo]) -> RunInfo | None:
         if run_id in by_id:
             return by_id[run_id]
     return choices[0] if choices else None
+
+
+def missing_run(choices: list[RunInfo]) -> str:
+    """Why the run that was asked for does not answer, in words; "" when it does, or none was asked for."""
+    wanted = st.session_state.get("shown_run")
+    if not wanted or any(info.run_id == wanted for info in choices):
+        return ""
+    if not session.is_here(wanted):
+        return f"{session.NOT_HERE} Another one answers."
+    return f"Run {wanted} has no weights yet. Another one answers."
 
 
 def choose_model(key: str, drawn: str) -> None:
@@ -158,9 +170,21 @@ def import_problem() -> str:
     return st.session_state.get("import_problem", "")
 
 
+def _files_state() -> str:
+    """Another one when MNIST's files have come whole, have gone, or are others."""
+    root = data_root()
+    if missing_files(root):
+        return "missing"  # as long as a download is under way
+    with suppress(OSError):
+        found = [path.stat() for path in sorted((root / "MNIST" / "raw").glob("*-ubyte*")) if path.suffix != ".part"]
+        return f"{zlib.crc32(repr([(one.st_size, one.st_mtime_ns) for one in found]).encode()):08x}"
+    return "missing"
+
+
 def digits_ready(dataset: str) -> tuple[bool, str]:
-    """(True when a data set is in memory, "" or why it cannot be). Reading it is a job: it takes a second or two."""
-    name = f"digits-{dataset}"
+    """(True when a data set is in memory, "" or why it cannot be). Reading it is a job: it takes a second or two, and is tried
+    again once the files are others."""
+    name = f"digits-{dataset}-{_files_state() if dataset == 'mnist' else ''}"
     job = get_trainer().jobs.get(name)
     if job is None:
 

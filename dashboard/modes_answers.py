@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
+from core.answers import NO_ANSWER
+from core.batches import augments
 from core.mode_scores import (
     SIZES,
     CompanyRow,
@@ -24,7 +26,7 @@ from core.predictor import Prediction
 from core.shift import SHIFTS, Shift, ShiftScore, shift_scores, shifted
 from dashboard import modes_charts, modes_code, pictures, theme
 from dashboard.live_chart import plot
-from dashboard.modes_lab import Experiment, Lab, Params, choose_digit, of_kind, percent, points, say, table
+from dashboard.modes_lab import Experiment, Lab, Params, choose_digit, layer_words, of_kind, percent, points, say, table
 from dashboard.policy_session import pins_root
 
 _MAKE_UP_WORDS = {"shuffled": "shuffled", "by_class": "sorted by class", "stored": "as stored"}
@@ -57,28 +59,50 @@ def _switch_show(lab: Lab, params: Params, results: tuple[Any, ...]) -> None:
     both = bool(lab.layers.batchnorm and lab.layers.dropout)
     plot(modes_charts.one_switch_figure(found, both), key="m_switch",
          alt=f"Accuracy: eval mode {percent(found.eval.accuracy)}, train mode {percent(found.train.accuracy)}")  # fmt: skip
+    say(_switch_words(lab, params, found, both))
+    changed = found.changed
+    st.markdown(
+        f"**{len(changed):,} of {len(lab.test):,} digits changed their answer**"
+        + (" (eval mode → train mode); the first of them" if len(changed) else "")
+    )
+    if not len(changed):
+        return
+    sides = (found.eval.digits, found.train.digits)
+    in_eval, in_train = ([str(one) if one != NO_ANSWER else "none" for one in digits] for digits in sides)
+    st.html("".join(
+        pictures.figure(lab.test.images[place, 0], f"{in_eval[place]} → {in_train[place]}",
+                        f"A {lab.test.labels[place]}: eval mode {in_eval[place]}, train mode {in_train[place]}", 72)
+        for place in changed[:_SHOWN_CHANGES]
+    ))  # fmt: skip
+
+
+def _switch_words(lab: Lab, params: Params, found: OneSwitch, both: bool) -> str:
     lost = found.train.accuracy - found.eval.accuracy
     parts = []
     if both:
         parts = [f"BatchNorm alone {points(found.batchnorm.accuracy - found.eval.accuracy)}",
                  f"Dropout alone {points(found.dropout.accuracy - found.eval.accuracy)}"]  # fmt: skip
     make_up = {"shuffled": "of digits in random order", "by_class": "of digits sorted by class", "stored": "in file order"}
-    say(f"The same weights, the same {len(lab.test):,} test digits. Without `model.eval()`, in batches of {params['size']} "
-        f"{make_up[params['make_up']]}, **{percent(found.eval.accuracy)} becomes {percent(found.train.accuracy)}** "
-        f"({points(lost)}{': ' + ', '.join(parts) if parts else ''}). Nothing was trained in between: BatchNorm takes its mean "
-        "and variance from each batch instead of from the whole training, and Dropout throws activations away. That is the "
-        "story behind “good in training, bad in the test”: somebody forgot `eval()`.")  # fmt: skip
-    changed = found.changed
-    st.markdown(
-        f"**{len(changed):,} of {len(lab.test):,} digits changed their answer**"
-        + (" (eval mode → train mode); the first of them" if len(changed) else "")
-    )
-    in_eval, in_train = found.eval.digits, found.train.digits
-    st.html("".join(
-        pictures.figure(lab.test.images[place, 0], f"{in_eval[place]} → {in_train[place]}",
-                        f"A {lab.test.labels[place]}: eval mode {in_eval[place]}, train mode {in_train[place]}", 72)
-        for place in changed[:_SHOWN_CHANGES]
-    ))  # fmt: skip
+    words = (f"The same weights, the same {len(lab.test):,} test digits. Without `model.eval()`, in batches of "
+             f"{params['size']} {make_up[params['make_up']]}, **{percent(found.eval.accuracy)} becomes "
+             f"{percent(found.train.accuracy)}** ({points(lost)}{': ' + ', '.join(parts) if parts else ''}). Nothing was "
+             "trained in between. ")  # fmt: skip
+    if unanswered := int((found.eval.digits == NO_ANSWER).sum()):
+        return words + (f"In eval mode {unanswered:,} digits get no answer at all (NaN): the running statistics or weights are "
+                        "broken, and train mode, which measures each batch anew, does not use the statistics.")  # fmt: skip
+    if abs(lost) < _NO_EFFECT:
+        return words + ("For this model and these batches forgetting `eval()` costs hardly anything: " + (
+            "its BatchNorms average over whole maps and many digits." if lab.layers.batchnorm else "so little is dropped.")
+            + " Each answer still depends on what else is in the batch, or on chance.")  # fmt: skip
+    if lost > 0:
+        return words + (f"Here train mode is better: {layer_words(lab.layers)}. That is a sign that the running statistics do "
+                        "not fit these digits; recalibrate them (see Poisoning) rather than leave train mode on.")  # fmt: skip
+    return words + (f"In train mode {layer_words(lab.layers)}. Whoever forgets `eval()` sees good losses in training and these "
+                    "answers afterwards.")  # fmt: skip
+
+
+# Differences in accuracy that are not worth a story.
+_NO_EFFECT = 0.005
 
 
 # --- batch size --------------------------------------------------------------------------------------------------------
@@ -111,9 +135,8 @@ def _size_show(lab: Lab, params: Params, results: tuple[Any, ...]) -> None:
     by_size = {one.size: one.train for one in scores if one.train is not None}
     told = [f"{percent(by_size[size])} at {size}" for size in (1, 2, 8, 64, 512) if size in by_size]
     if told:
-        say(f"In eval mode **{percent(in_eval)}** whatever the batch. In train mode " + ", ".join(told) + ". The fewer digits "
-            "share a batch, the worse its mean and variance stand for all digits. A large batch comes close, and is still "
-            "not the same model: its answer for a digit hangs on the others.")  # fmt: skip
+        say(f"On {len(lab.test):,} digits: in eval mode **{percent(in_eval)}** whatever the batch. In train mode "
+            + ", ".join(told) + f". {_size_words(in_eval, by_size, params, lab)}")  # fmt: skip
     if reason := next((one.reason for one in scores if one.reason), ""):
         st.warning(theme.plain(reason))
     lines: list[LayerOfOne] = next(iter(of_kind(results, list)), [])
@@ -122,6 +145,24 @@ def _size_show(lab: Lab, params: Params, results: tuple[Any, ...]) -> None:
             if box.open:
                 table([{"layer": line.name, "kind": line.kind, "in train mode, with one image": theme.plain(line.words)}
                        for line in lines])  # fmt: skip
+
+
+def _size_words(in_eval: float, by_size: dict[int, float], params: Params, lab: Lab) -> str:
+    """What the figures say, whatever they are; nothing before the small batches are measured, which come last."""
+    smallest, largest = min(by_size), max(by_size)
+    if smallest > 2:
+        return ""
+    if not lab.layers.batchnorm:
+        return "No layer of this model looks at the batch: what differs is the chance of its Dropout, whatever the size."
+    if max(abs(one - in_eval) for one in by_size.values()) < _NO_EFFECT:
+        return "The batch size makes no difference worth the name for this model: what it averages over is enough in any batch."
+    words = "The fewer digits share a batch, the worse its mean and variance stand for all digits. "
+    if by_size[smallest] >= by_size[largest]:
+        words = "Here small batches are no worse than large ones. "
+    if abs(by_size[largest] - in_eval) < 2 * _NO_EFFECT:
+        return words + f"A batch of {largest} comes close, and is still not the same: an answer depends on the other digits."
+    why = " since a sorted batch holds one class or two" if params["make_up"] == "by_class" else ""
+    return words + f"Even a batch of {largest} stays {points(by_size[largest] - in_eval)} away from eval mode{why}."
 
 
 # --- company -----------------------------------------------------------------------------------------------------------
@@ -157,21 +198,31 @@ def _company_show(lab: Lab, params: Params, results: tuple[Any, ...]) -> None:
     with right:
         plot(modes_charts.company_figure(rows, params["other"]), key="m_company",
              alt="The ten probabilities of one image in different company, and the accuracy over many digits")  # fmt: skip
-    answers = {row.kind: Prediction(row.probabilities, row.probabilities).digit for row in rows}
-    different = sorted(set(answers.values()))
-    least = min(rows, key=lambda row: row.accuracy)
-    say(f"One image, one model, {len(rows)} kinds of company: it is called {' or '.join(map(str, different))}. On the right, "
-        f"each of {_COMPANY_DIGITS} digits in turn among {params['size'] - 1} such companions: **{percent(rows[0].accuracy)}** "
-        f"in eval mode, **{percent(least.accuracy)}** beside {modes_charts.COMPANION_WORDS[least.kind]}. In train mode "
-        "BatchNorm subtracts what a batch has in common. Where all are alike, that is the very shape that tells the class; one "
-        "image that was not divided by 255 squeezes all others to almost nothing.")  # fmt: skip
+    say(_company_words(params, rows))
     if all(row.kind != "drawings" for row in rows):
         st.caption("Pin a drawing on the Draw page, and your drawings appear here as company, too.")
 
 
+def _company_words(params: Params, rows: list[CompanyRow]) -> str:
+    if len(rows) < 2:
+        return ""  # only eval mode, which has no company, is measured yet
+    called = sorted({str(one.digit) if one.is_answer else "nothing" for one in (Prediction(row.probabilities, row.probabilities)
+                                                                                for row in rows)})  # fmt: skip
+    least, count = min(rows[1:], key=lambda row: row.accuracy), params["size"] - 1
+    companions = f"{count} such companion{'s' if count != 1 else ''}"
+    words = (f"One image, one model, {len(rows)} kinds of company: it is called {' or '.join(called)}. On the right, each of "
+             f"{_COMPANY_DIGITS} digits in turn with {companions}: **{percent(rows[0].accuracy, _COMPANY_DIGITS)}** "
+             "in eval mode, "
+             f"**{percent(least.accuracy, _COMPANY_DIGITS)}** beside {modes_charts.COMPANION_WORDS[least.kind]}. ")  # fmt: skip
+    if rows[0].accuracy - least.accuracy < 0.03:  # of a hundred digits
+        return words + "This model hardly minds its company."
+    return words + ("In train mode BatchNorm subtracts what a batch has in common. Where all are alike, that is the "
+                    "very shape that tells the class; one image not divided by 255 leaves the others nothing.")  # fmt: skip
+
+
 # --- shift -------------------------------------------------------------------------------------------------------------
 
-_SHIFT_BATCH = 32
+_SHIFT_BATCH, _SHIFT_DIGITS = 32, 1000
 _SHIFT_RANGES = {"brightness": (0.05, 3.0, 0.3, 0.05), "contrast": (0.05, 3.0, 1.0, 0.05), "noise": (0.0, 1.0, 0.0, 0.05)}
 
 
@@ -188,7 +239,7 @@ def _shift_controls(lab: Lab) -> Params:
 def _shift_steps(lab: Lab, params: Params) -> Iterator[object]:
     chosen, kind = params["shift"], params["kind"]
     others = [replace(chosen, **{kind: value}) for value in SHIFTS[kind] if value != getattr(chosen, kind)]
-    return shift_scores(lab.predictor.model, some_digits(lab.test, 1000), [chosen, *others], size=_SHIFT_BATCH)
+    return shift_scores(lab.predictor.model, some_digits(lab.test, _SHIFT_DIGITS), [chosen, *others], size=_SHIFT_BATCH)
 
 
 def _shift_show(lab: Lab, params: Params, results: tuple[Any, ...]) -> None:
@@ -202,14 +253,33 @@ def _shift_show(lab: Lab, params: Params, results: tuple[Any, ...]) -> None:
         return
     plot(modes_charts.shift_scores_figure(scores, params["kind"]), key="m_shift",
          alt="Accuracy of both modes over " + params["kind"])  # fmt: skip
-    one = scores[0]
-    better = "Train mode suffers less" if one.train > one.eval else "Eval mode suffers less"
-    say(f"As the pictures above: **{percent(one.eval)} in eval mode, {percent(one.train)} in train mode** (shuffled batches of "
-        f"{_SHIFT_BATCH}, Dropout off). {better} here. BatchNorm in train mode measures the shifted images and so takes "
-        f"a shift out again that all of them share. That does not make train mode right: the same images sorted by class get "
-        f"**{percent(one.train_sorted)}**, a single image has no company to measure, and each answer hangs on others. The "
-        "remedy is to train on such images, or to recalibrate the statistics on them (see Poisoning) and stay in eval "
-        "mode.")  # fmt: skip
+    say(_shift_words(scores[0], augments(lab.predictor.config)))
+
+
+def _shift_words(one: ShiftScore, augmented: bool) -> str:
+    words = (f"As the pictures above: **{percent(one.eval)} in eval mode, {percent(one.train)} in train mode** "
+             f"({_SHIFT_DIGITS:,} digits in shuffled batches of {_SHIFT_BATCH}, Dropout off). ")  # fmt: skip
+    gained = one.train - one.eval
+    if one.shift == Shift():
+        words += "These images are not shifted at all. "
+        if gained > _NO_EFFECT and augmented:
+            return words + ("Train mode is better all the same: the running statistics are those of augmented digits, and "
+                            "these are not. Recalibrate them on digits as they are (see Poisoning).")  # fmt: skip
+        return words + "Move a slider and see which mode minds."
+    if gained > _NO_EFFECT:
+        words += ("Train mode suffers less: BatchNorm measures the shifted images and so takes out again what they all share. "
+                  "That does not make it right: ")  # fmt: skip
+    elif gained < -_NO_EFFECT:
+        words += (
+            "Train mode suffers more: small batches measure badly, and what was shifted is not what BatchNorm "
+            "takes out. Besides, "
+        )
+    else:
+        words += "Both modes take it alike. In train mode, though, "
+    if one.eval - one.train_sorted > _NO_EFFECT:
+        words += f"the same images sorted by class get **{percent(one.train_sorted)}**, "
+    return words + ("a single image has no company to measure, and each answer depends on the others. The remedy is to "
+                    "train on such images, or to recalibrate the statistics on them (see Poisoning) in eval mode.")  # fmt: skip
 
 
 ANSWERS: dict[str, Experiment] = {

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import softmax
 
 from core.batch_statistics import LayerInside, PoisonScore
 from core.dropout_passes import DropoutPasses
@@ -239,8 +240,7 @@ def passes_figure(found: DropoutPasses) -> Figure:
     shares = 100 * found.probabilities().astype(float)
     shown = shares[:200]
     spread = np.random.default_rng(0).uniform(-0.28, 0.28, shown.shape)
-    eval_shares = np.exp(found.in_eval - found.in_eval.max())
-    eval_shares = 100 * eval_shares / eval_shares.sum()
+    eval_shares = 100 * softmax(found.in_eval)
     places = list(range(10))
     data = [
         {"type": "scatter", "mode": "markers", "name": "one pass", "x": _plain((np.arange(10) + spread).ravel().round(3)),
@@ -299,15 +299,18 @@ def twin_accuracy_figure(scores: Mapping[str, Sequence[TwinScore]]) -> Figure:
 
 
 def gap_figure(points: Sequence[GapPoint], what: str) -> Figure:
-    """Three curves of one run; `what` is "loss" or "accuracy"."""
+    """The views of one run; `what` is "loss" or "accuracy"."""
     x, scale = [one.step for one in points], 100 if what == "accuracy" else 1
+    augmented = any(abs(one.clean_loss - one.train_loss) > 0 for one in points)
     hover = "%{y:.2f} %" if what == "accuracy" else "%{y:.4f}"
     data = [
         _line(name, x, np.array([scale * getattr(one, f"{field}_{what}") for one in points]), color, dash, hovertemplate=hover,
               marker={"symbol": symbol, "size": 7, "color": color})
         for name, field, color, dash, symbol in (
             ("train mode: as the optimizer saw it", "optimizer", theme.TRAIN_MODE, "dash", "circle"),
-            ("the same digits in eval mode", "train", theme.TRAIN, "solid", "square"),
+            ("train mode again, a few steps later", "again", theme.TRAIN_MODE, "dot", "circle-open"),
+            ("the same images in eval mode", "train", theme.TRAIN, "solid", "square"),
+            *([("the same digits, not augmented", "clean", theme.TRAIN, "dashdot", "square-open")] if augmented else []),
             ("validation digits in eval mode", "validation", theme.VALIDATION, "dot", "diamond"),
         )
     ]  # fmt: skip

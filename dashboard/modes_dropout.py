@@ -6,6 +6,7 @@ from typing import Any
 import streamlit as st
 import torch
 
+from core.answers import NO_ANSWER, answers_of
 from core.batches import normalise
 from core.dropout_passes import DropoutPasses, dropout_passes
 from dashboard import modes_charts, modes_code, pictures
@@ -33,7 +34,12 @@ def _show(lab: Lab, params: Params, results: tuple[Any, ...]) -> None:
     found: DropoutPasses | None = next(iter(of_kind(results, DropoutPasses)), None)
     if found is None:
         return
-    digit, place, p = int(found.in_eval.argmax()), params["place"], found.p
+    digit, place, p = int(answers_of(found.in_eval[None])[0]), params["place"], found.p
+    if digit == NO_ANSWER:
+        st.warning(
+            "In eval mode this model gives NaN or infinity for the image, so there is no answer that passes could spread about."
+        )
+        return
     picture, left, right = st.columns([1, 4, 4])
     with picture:
         st.html(pictures.figure(lab.test.images[place, 0], f"a {lab.test.labels[place]}", "The digit looked at", 96))
@@ -43,10 +49,13 @@ def _show(lab: Lab, params: Params, results: tuple[Any, ...]) -> None:
     with right:
         st.markdown("**The mean of many passes comes back to eval mode**")
         plot(modes_charts.mean_figure(found, digit), key="m_mean", alt="The mean logit over more and more passes")
-    other = float((found.logits.argmax(1) != digit).mean())
+    other = float((answers_of(found.logits) != digit).mean())
     scaled, unscaled = float(found.logits[:, digit].mean()), float(found.unscaled[:, digit].mean())
     spread = float(found.logits[:, digit].std())
     trained = lab.predictor.config.dropout
+    if p == 0:
+        say(f"With p = 0 nothing is dropped: all {len(found.logits)} passes are the same, and the same as eval mode's {digit}.")
+        return
     say(f"With p = {p:g}, {other:.0%} of {len(found.logits)} passes give another answer than eval mode's {digit}. Its logit is "
         f"{found.in_eval[digit]:.3f} in eval mode; the passes spread by ±{spread:.2f} about {scaled:.3f}. Dropping leaves a "
         f"share 1 - p = {1 - p:.2g} of the activations, so what is left is multiplied by 1 / (1 - p) = {1 / (1 - p):.2f}: that "

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
+from core.answers import answers_of
 from core.data import Digits, data_root, load_pool
 from core.modes import ModeLayers, mode_layers, some_digits
 from core.predictor import Predictor
@@ -98,8 +99,8 @@ def doubtful(predictor: Predictor, digits: Digits) -> int:
 
     images = normalise(torch.from_numpy(digits.images[:500])).numpy()
     shares = np.stack([one.probabilities for one in predictor.predict(images)])
-    right = shares.argmax(1) == digits.labels[:500]
-    return int(np.where(right, shares.max(1), 2).argmin())
+    right = answers_of(shares) == digits.labels[:500]
+    return int(np.where(right, shares.max(1), 2).argmin())  # the first one when none is right
 
 
 def choose_digit(lab: Lab) -> int:
@@ -107,7 +108,7 @@ def choose_digit(lab: Lab) -> int:
     start = doubtful(lab.predictor, lab.test)
     return int(st.number_input("Digit looked at", 0, len(lab.test) - 1, start, key="m_digit", bind="query-params", width=150,
                                help="Its number among the digits of this page. It begins with one that the model gets right, "
-                               "but only just."))  # fmt: skip
+                                    "but only just."))  # fmt: skip
 
 
 def of_kind(results: tuple[Any, ...], *kinds: type) -> list[Any]:
@@ -116,13 +117,23 @@ def of_kind(results: tuple[Any, ...], *kinds: type) -> list[Any]:
 
 
 def points(share: float) -> str:
-    """A difference of two accuracies in percentage points: +1.2 or -40.3."""
-    return f"{100 * share:+.1f} points"
+    """A difference of two accuracies in percentage points: +1.2 or −40.3; too small a one is said to be none."""
+    if abs(share) < 0.0005:
+        return "no difference"
+    return f"{100 * share:+.1f} points".replace("-", "−")
 
 
-def percent(share: float) -> str:
-    """0.9912 -> 99.12 %, with fewer digits where few images stand behind it."""
-    return f"{share:.2%}".replace("%", " %")
+def percent(share: float, count: int = DIGITS) -> str:
+    """0.9912 -> 99.12 %, with no more decimals than `count` digits can tell apart."""
+    decimals = 2 if count >= 1000 else 1 if count >= 200 else 0
+    return f"{100 * share:.{decimals}f} %"
+
+
+def layer_words(layers: ModeLayers) -> str:
+    """What of this model behaves differently in train mode, as the subject of a sentence."""
+    batchnorm = "BatchNorm takes its mean and variance from each batch instead of from the whole training"
+    dropout = "Dropout throws activations away"
+    return " and ".join([batchnorm] * bool(layers.batchnorm) + [dropout] * bool(layers.dropout)) or "no layer does"
 
 
 def say(words: str) -> None:

@@ -19,7 +19,7 @@ from dashboard.live_chart import plot
 from dashboard.modes_lab import Experiment, Lab, Params, of_kind, percent, points, say, table
 
 _COST_DIGITS = 256
-_RECALIBRATION = 20
+_RECALIBRATION, _SCORED = 20, 1000
 
 
 # --- inside a layer ----------------------------------------------------------------------------------------------------
@@ -69,19 +69,46 @@ def _inside_show(lab: Lab, params: Params, results: tuple[Any, ...]) -> None:
     )
     eps = _power(found.eps)
     lines = r" \\ ".join(
-        rf"\text{{{mode}:}}\quad y &= {gamma:.3f}\cdot\frac{{x - ({mean:.3f})}}{{\sqrt{{{variance:.4f} + {eps}}}}}"
-        rf" + ({beta:.3f})"
+        rf"\text{{{mode}:}}\quad y &= {_tex(gamma)}\cdot\frac{{x - ({_tex(mean)})}}{{\sqrt{{{_tex(variance)} + {eps}}}}}"
+        rf" + ({_tex(beta)})"
         for mode, mean, variance in sides
     )
     st.latex(
         rf"\begin{{aligned}} y &= \gamma\,\frac{{x-\mu}}{{\sqrt{{\sigma^2+\varepsilon}}}}+\beta \\ {lines} \end{{aligned}}"
     )
-    apart = np.abs(found.batch_mean - found.running_mean) / np.sqrt(found.running_variance + found.eps)
-    say(f"In train mode the mean and variance of channel {channel} come from this batch alone ({found.values:,} numbers: "
-        f"{params['size']} images times the map's pixels); in eval mode from the running statistics. Gamma and beta are "
-        f"learned and the same in both. Over the {len(apart)} channels the batch's mean is {np.median(apart):.2f} running "
-        f"standard deviations off (median), {apart.max():.2f} at most. Make the batch smaller or take one class, and "
-        "watch the dots leave their dashes.")  # fmt: skip
+    say(_inside_words(params, found))
+
+
+def _inside_words(params: Params, found: LayerInside) -> str:
+    channel, size = found.channel, params["size"]
+    each = found.values // size
+    images = "one of each image" if each == 1 else f"{size} images of {each} pixels"
+    numbers = f"{found.values:,} numbers: {images}"
+    words = (f"In train mode the mean and variance of channel {channel} come from this batch alone ({numbers}); in eval mode "
+             "from the running statistics. Gamma and beta are learned and the same in both. Train mode divides by n, the "
+             f"running variance is fed with the one divided by n − 1, which is {found.values / max(found.values - 1, 1):.3g} "
+             "times as large here. ")  # fmt: skip
+    with np.errstate(invalid="ignore"):
+        apart = np.abs(found.batch_mean - found.running_mean) / np.sqrt(found.running_variance + found.eps)
+    known = apart[np.isfinite(apart)]
+    if len(known):
+        words += (f"Over the {len(apart)} channels the batch's mean is {np.median(known):.2f} running standard deviations off "
+                  f"(median), {known.max():.2f} at most. ")  # fmt: skip
+    if broken := len(apart) - len(known):
+        words += (
+            f"In {broken} channel{'s' if broken > 1 else ''} the running statistics are no numbers that eval mode could use. "
+        )
+    if found.batch_variance[channel] < found.eps:
+        return words + ("This channel is all but constant in the batch: what it is divided by is the square root of ε alone.")
+    return words + "Make the batch smaller or take one class, and watch the dots leave their dashes."
+
+
+def _tex(value: float) -> str:
+    """Three significant digits; a word for what is no number."""
+    if not np.isfinite(value):
+        return r"\text{NaN}"
+    mantissa, mark, exponent = f"{value:.3g}".partition("e")
+    return rf"{mantissa}\cdot 10^{{{int(exponent)}}}" if mark else mantissa
 
 
 def _power(value: float) -> str:
@@ -111,7 +138,7 @@ def _poison_controls(lab: Lab) -> Params:
 
 
 def _poison_steps(lab: Lab, params: Params) -> Iterator[object]:
-    return poisoning(lab.predictor.model, some_digits(lab.test, 1000), lab.train, recalibration=_RECALIBRATION, **params)
+    return poisoning(lab.predictor.model, some_digits(lab.test, _SCORED), lab.train, recalibration=_RECALIBRATION, **params)
 
 
 def _poison_show(lab: Lab, params: Params, results: tuple[Any, ...]) -> None:
@@ -121,19 +148,35 @@ def _poison_show(lab: Lab, params: Params, results: tuple[Any, ...]) -> None:
     forwards = params["forwards"]
     plot(modes_charts.poison_figure(scores, forwards), key="m_poisoned",
          alt="Accuracy in eval mode while bad batches go through in train mode, and after recalibration")  # fmt: skip
+    say(_poison_words(params, scores, lab.predictor.config.batchnorm_momentum))
+
+
+def _poison_words(params: Params, scores: list[PoisonScore], momentum: float | None) -> str:
     bad = [one for one in scores if one.phase == "poison"][-1]
-    words = (f"“I only looked at it in train mode.” After {bad.forwards} forwards of 64 {_POISON_WORDS[params['poison']]} in "
-             f"train mode, under `torch.no_grad()`, eval mode's accuracy went from {percent(scores[0].accuracy)} to "
-             f"**{percent(bad.accuracy)}**. No weight changed: the running mean of the first layer went from "
-             f"{scores[0].running_mean:.3f} to {bad.running_mean:.3f}, its variance from {scores[0].running_variance:.3f} to "
-             f"{bad.running_variance:.3f}. `no_grad` stops gradients, not BatchNorm.")  # fmt: skip
+    count, lost = f"forward{'s' if bad.forwards != 1 else ''}", scores[0].accuracy - bad.accuracy
+    what = f"images of the digit {params['label']}" if params["poison"] == "one_class" else _POISON_WORDS[params["poison"]]
+    words = (f"“I only looked at it in train mode.” After {bad.forwards} {count} of 64 {what} in train mode, under "
+             f"`torch.no_grad()`, eval mode's accuracy on {_SCORED:,} digits went from {percent(scores[0].accuracy)} to "
+             f"**{percent(bad.accuracy)}**. ")  # fmt: skip
+    if not bad.forwards:
+        return words
+    if momentum == 0 and abs(lost) < 0.005:
+        words += "With momentum 0 the running statistics do not move. "
+    elif abs(lost) < 0.005:
+        words += "These statistics withstand such batches: they move, but the answers hardly do. "
+    else:
+        words += (f"No weight changed: the running mean of the first layer went from {scores[0].running_mean:.3f} to "
+                  f"{bad.running_mean:.3f}, its variance from {scores[0].running_variance:.3f} to "
+                  f"{bad.running_variance:.3f}. `no_grad` "
+                  "stops gradients, not BatchNorm. ")  # fmt: skip
     if bad.unanswered:
-        words += f" {bad.unanswered:,} answers are not finite: NaN is no answer and counts as wrong."
+        words += f"{bad.unanswered:,} answers are not finite: NaN is no answer and counts as wrong. "
     healed = [one for one in scores if one.phase == "recalibrate"]
     if len(healed) > 1:
-        words += (f" **Recalibrated**: the statistics reset and {healed[-1].forwards} clean batches sent through, averaged "
-                  f"(momentum None), it is back at **{percent(healed[-1].accuracy)}**.")  # fmt: skip
-    say(words)
+        back = "it is back at" if healed[-1].accuracy >= scores[0].accuracy - 0.01 else "it comes to"
+        words += (f"**Recalibrated**: the statistics reset and {healed[-1].forwards} clean batches sent through, averaged "
+                  f"(momentum None), {back} **{percent(healed[-1].accuracy)}**.")  # fmt: skip
+    return words
 
 
 # --- eval() and no_grad() ----------------------------------------------------------------------------------------------
@@ -155,8 +198,8 @@ def _cost_show(lab: Lab, params: Params, results: tuple[Any, ...]) -> None:
         {
             "": f"**{'train()' if one.train_mode else 'eval()'}** {'' if one.gradients else 'no_grad()'}",
             "correct": f"{100 * one.accuracy:.1f} %",
-            "logits off by": f"{one.largest_difference:.2f}",
-            "statistics": f"moved {one.statistics_moved:.2f}" if one.statistics_moved else "still",
+            "logits off by": f"{one.largest_difference:.2f}" if np.isfinite(one.largest_difference) else "no number",
+            "statistics": f"moved {one.statistics_moved:.2g}" if one.statistics_moved else "still",
             "kept, MiB": f"{one.saved_bytes / 2**20:.1f}",
             "ms": f"{1000 * one.seconds:.0f}",
         }

@@ -2,12 +2,11 @@
 
 import streamlit as st
 
-from core.batch_statistics import statistics_problems
 from core.events import RunStatus
 from core.jobs import JobSnapshot
 from core.run_store import RunInfo
 from dashboard import model_session, modes_session, session, theme
-from dashboard.model_row import model_row, nothing_yet
+from dashboard.model_row import model_row, model_warning, nothing_yet
 from dashboard.model_session import Chosen
 from dashboard.modes_answers import ANSWERS
 from dashboard.modes_dropout import DROPOUT
@@ -26,8 +25,8 @@ def modes_page(choices: list[RunInfo]) -> None:
     """Everything; called at each choice and, while an experiment runs, at each refresh."""
     chosen = model_session.chosen_model(choices)
     if chosen is None:
-        nothing_yet("Train one first: the preset *For train and eval* has BatchNorm and Dropout and takes about 20 seconds "
-                    "on the full MNIST.", LAB_PRESET)  # fmt: skip
+        nothing_yet("Train one first: the preset *For train and eval* has BatchNorm and Dropout, and is trained in one epoch.",
+                    LAB_PRESET)  # fmt: skip
         return
     lab = make_lab(chosen)
     model_row(lab.chosen if lab else chosen, choices)
@@ -59,9 +58,7 @@ def _notes(lab: Lab) -> None:
     """What a person must know about the model before any answer."""
     for note in lab.predictor.notes:
         st.caption(f":material/info: {theme.plain(note)}")
-    if problems := statistics_problems(lab.predictor.model):
-        st.warning(theme.plain(" ".join(problems)) + " Eval mode uses these statistics, so its answers are wrong or no answers "
-                   "at all. The experiment *Poisoning* shows how to recalibrate.")  # fmt: skip
+    model_warning(lab.chosen)
     if lab.chosen.is_live:
         with st.container(horizontal=True, vertical_alignment="center"):
             st.caption(f"This run trains on; the page holds its weights of step {lab.predictor.step:,}.", width="content")
@@ -76,8 +73,8 @@ def _does_not_fit(experiment: Experiment, lab: Lab) -> None:
                     "same answer, and there is nothing to see here.")  # fmt: skip
         fitting = [one.title for one in EXPERIMENTS.values() if one.fits(lab.layers)]
         st.markdown("What works with it: " + ", ".join(fitting) + ". Or choose another model above, or train one that has "
-                    "BatchNorm and Dropout:")  # fmt: skip
-        st.button("Train a fitting model (about 20 seconds)", type="primary", icon=":material/play_arrow:", key="m_train",
+                                                                  "BatchNorm and Dropout:")  # fmt: skip
+        st.button("Train a fitting model", type="primary", icon=":material/play_arrow:", key="m_train",
                   on_click=session.start_preset, args=(LAB_PRESET,),
                   disabled=not may_control())  # fmt: skip
 
@@ -107,6 +104,8 @@ def _job_row(experiment: Experiment, question: object, job: JobSnapshot | None) 
         elif job.status.is_active:
             st.progress(job.progress.share, text=f"{job.progress.message} …", width="stretch")
             st.button("Stop", icon=":material/stop:", key="m_stop", on_click=modes_session.stop_experiment)
+        elif job.failure == "BatchOfOneError":  # what PyTorch does with such a batch; nothing broke, and it would again
+            st.info(theme.plain(job.reason), icon=":material/filter_1:", width="stretch")
         elif job.status == RunStatus.FAILED:
             st.error(theme.plain(job.reason), icon=":material/error:", width="stretch")
             st.button("Try again", icon=":material/replay:", key="m_again", on_click=modes_session.run_again, args=(question,))

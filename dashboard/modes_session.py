@@ -9,7 +9,7 @@ import streamlit as st
 from core.events import RunStatus
 from core.jobs import JobSnapshot
 from core.trainer import get_trainer
-from dashboard import session
+from dashboard.policy_session import asker, session_id
 
 EXPERIMENT_KEY = "m"  # also the name in the address
 _KEPT_ANSWERS = 12
@@ -43,9 +43,9 @@ def experiment_job(question: Hashable, steps: Callable[[], Iterator[object]], *,
         return answers[question]
     if not start:
         return None
-    name = f"modes-{session.session_id()}-{next(_numbers)}"
+    name = f"modes-{session_id()}-{next(_numbers)}"
     state.modes_job = question, name
-    trainer.jobs.start(name, steps, heavy=True)
+    trainer.jobs.start(name, steps, heavy=True, asker=asker())
     return trainer.jobs.get(name)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import streamlit as st
 
+from core.batches import augments
 from core.data import data_root
 from core.mode_gap import GapPoint, mode_gap
 from core.run_store import run_folder, runs_root
@@ -23,7 +24,7 @@ from core.twin_trainings import (
 )
 from dashboard import modes_charts, modes_code, modes_session, theme
 from dashboard.live_chart import plot
-from dashboard.modes_lab import Experiment, Lab, Params, of_kind, percent, points, say
+from dashboard.modes_lab import Experiment, Lab, Params, layer_words, of_kind, percent, points, say
 
 WARM_UP_STEPS = 50
 _FRESH = "Trained from fresh weights, which are thrown away."
@@ -67,10 +68,18 @@ def _warm_show(lab: Lab, params: Params, results: tuple[Any, ...]) -> None:
     if early.eval is None or early.train is None or last.eval is None or last.train is None:
         return
     model = theme.MODEL_WORDS[_warm_config(lab, params).model]
-    say(f"A new {model}, Adam at 1e-3, batches of 64. After {early.step} steps: **{percent(early.eval)} in eval mode, "
-        f"{percent(early.train)} in train mode**; after {last.step}: {percent(last.eval)} and {percent(last.train)}. The "
-        "running statistics begin at mean 0 and variance 1 and have yet to find out what the activations look like. The "
-        f"weights, and so train mode, are the same whatever the momentum. {_momentum_words(params['momentum'])}")  # fmt: skip
+    behind = early.train - early.eval
+    story = "The running statistics begin at mean 0 and variance 1 and have yet to find out what the activations look like. "
+    if abs(behind) < 0.01:
+        story = "Here they are as good as each other from the first steps on: the running statistics have caught up already. "
+    elif behind < 0:
+        story = "Here eval mode is ahead: its running statistics average over more digits than the 64 of a batch. "
+    say(f"A new {model}, Adam at 1e-3, batches of 64, scored on 500 digits. After {early.step} "
+        f"step{'s' if early.step != 1 else ''}: "
+        f"**{percent(early.eval, 500)} in eval mode, {percent(early.train, 500)} in train mode**; after {last.step}: "
+        f"{percent(last.eval, 500)} and {percent(last.train, 500)}. {story}The weights, and so train mode, are the "
+        "same whatever the "
+        f"momentum. {_momentum_words(params['momentum'])}")  # fmt: skip
 
 
 def _momentum_words(momentum: str) -> str:
@@ -124,7 +133,7 @@ def _twin_show(lab: Lab, params: Params, results: tuple[Any, ...]) -> None:
     last = {name: parts[-1] for name, parts in scores.items()}
     if not last:
         return
-    told = ", ".join(f"{name} {percent(one.accuracy)}" for name, one in last.items())
+    told = ", ".join(f"{name} {percent(one.accuracy, 500)}" for name, one in last.items())
     words = f"Same seed, same digits in the same order, same two convolutions: {told}. "
     plain, normed = last.get("plain"), last.get("BatchNorm")
     if plain and normed and normed.accuracy - plain.accuracy > 0.3:
@@ -161,20 +170,45 @@ def _gap_show(lab: Lab, params: Params, results: tuple[Any, ...]) -> None:
     if not found:
         return
     plot(modes_charts.gap_figure(found, params["_what"]), key="m_gap",
-         alt="Train loss in train mode, the same digits in eval mode, and validation digits in eval mode")  # fmt: skip
-    last = found[-1]
-    mode, over = last.optimizer_loss - last.train_loss, last.validation_loss - last.train_loss
+         alt="One run seen as the optimizer saw it, again in train mode, in eval mode, and on validation digits")  # fmt: skip
     live = " More points come while it trains." if lab.chosen.info.run_id in get_trainer().active() else ""
-    verdict = (f"**{over:+.4f} is what it knows better about digits it has trained on**, which is overfitting when it grows"
-               if over > 0 else "**no worse than digits it has trained on, so there is no overfitting to see**")  # fmt: skip
-    say(f"At step {last.step:,} the optimizer saw a loss of {last.optimizer_loss:.4f} on {last.digits:,} digits; the very same "
-        f"images in eval mode have {last.train_loss:.4f}: **{mode:+.4f} is made by the mode**, by Dropout and BatchNorm (and "
-        f"by the updates in between). Validation digits have {last.validation_loss:.4f}: {verdict}. Comparing the first with "
-        f"the third, as many dashboards do, mixes both.{live}")  # fmt: skip
+    say(gap_words(found[-1], params["_what"], lab) + live)
+
+
+def _signed_points(share: float) -> str:
+    return f"{100 * share:+.1f} points".replace("-", "−")
+
+
+def gap_words(point: GapPoint, what: str, lab: Lab) -> str:
+    """The gap in its parts, each with the figure that was measured for it."""
+    config = lab.predictor.config
+    if what == "accuracy":
+        values = {name: getattr(point, f"{name}_accuracy") for name in ("optimizer", "again", "train", "clean", "validation")}
+        shown, part, none = lambda one: percent(one, point.digits), _signed_points, 0.0005
+    else:
+        values = {name: getattr(point, f"{name}_loss") for name in ("optimizer", "again", "train", "clean", "validation")}
+        shown, part, none = "{:.4f}".format, lambda one: f"{one:+.4f}".replace("-", "−"), 0.00005
+    words = (f"At step {point.step:,} the optimizer saw {shown(values['optimizer'])} on {point.digits:,} digits, and "
+             f"validation digits have {shown(values['validation'])}. In between, one thing changed at a time: ")  # fmt: skip
+    steps = [f"{part(values['optimizer'] - values['again'])} is what it **learned meanwhile** (the same batches in "
+        "train mode, by the weights after them)"]  # fmt: skip
+    if lab.layers.any:
+        steps.append(f"{part(values['again'] - values['train'])} is **the mode's**: in train mode {layer_words(lab.layers)}")
+    else:
+        steps.append("nothing is **the mode's**: this model has no layer that behaves differently")
+    if augments(config) or abs(values["train"] - values["clean"]) > none:
+        steps.append(f"{part(values['train'] - values['clean'])} is **the augmentation's**")
+    over = values["validation"] - values["clean"]
+    worse = over > none if what == "loss" else over < -none
+    verdict = "**what it memorised**; overfitting if it grows" if worse else "no worse: **no overfitting**"
+    steps.append(f"and validation digits are {part(over)} from digits it has trained on, which is {verdict}")
+    smoothing = (f" All losses are with label smoothing {config.label_smoothing:g}, as trained."
+                 if config.label_smoothing and what == "loss" else "")  # fmt: skip
+    return words + "; ".join(steps) + f".{smoothing}"
 
 
 TRAINING: dict[str, Experiment] = {
-    "warm_up": Experiment("Warming up", "Why is eval mode worse in the first steps?", "", _warm_controls, _warm_steps,
+    "warm_up": Experiment("Warming up", "How do the running statistics find their values?", "", _warm_controls, _warm_steps,
                           _warm_show, modes_code.warming_up, measured=_FRESH),
     "twins": Experiment("With and without", "What do BatchNorm and Dropout change in training?", "", _twin_controls,
                         _twin_steps, _twin_show, modes_code.twins, begins_by_itself=False, measured=_FRESH),

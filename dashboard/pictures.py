@@ -11,6 +11,8 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
+from core.answers import NO_ANSWER, answers_of
+
 _WARM, _COOL = np.array([224, 138, 0], np.float32), np.array([58, 143, 208], np.float32)
 
 
@@ -33,13 +35,14 @@ def figure(image: npt.NDArray[np.generic], caption: str, alt: str, side: int = 8
 
 def answered(image: npt.NDArray[np.generic], probabilities: npt.NDArray[np.float32], color: str, alt: str) -> str:
     """HTML of one digit among several: its picture, its answer and ten small bars."""
+    answer = int(answers_of(probabilities[None])[0])
     bars = "".join(
         f'<div title="{digit}: {share:.1%}" style="flex:1;text-align:center;font-size:8px;line-height:10px">'
         f'<div style="height:{24 * (1 - share):.1f}px"></div>'
         f'<div style="height:{24 * share:.1f}px;background:{color};margin:0 1px"></div>{digit}</div>'
-        for digit, share in enumerate(probabilities.tolist())
+        for digit, share in enumerate(np.nan_to_num(probabilities).tolist())
     )
-    words = f"{int(probabilities.argmax())} · {probabilities.max():.0%}"
+    words = f"{answer} · {probabilities.max():.0%}" if answer != NO_ANSWER else "no answer"
     style = "display:inline-block;vertical-align:top;margin-right:12px"
     return (f'<div style="{style}">{figure(image, words, alt, 72)}<div style="display:flex;width:72px" aria-hidden="true">'
             f"{bars}</div></div>")  # fmt: skip
@@ -63,6 +66,7 @@ def overlay(image: npt.NDArray[np.float32], values: npt.NDArray[np.float32]) -> 
 
     Returns: uint8 (28, 28, 3).
     """
+    values = np.nan_to_num(values, posinf=0.0, neginf=0.0)  # where a broken network gives no number nothing is tinted
     strength = np.abs(values) / max(float(np.abs(values).max()), 1e-9)
     tint = np.where(values[..., None] >= 0, _WARM, _COOL)
     mixed = image[..., None] * 150 * (1 - strength[..., None]) + tint * strength[..., None]
@@ -72,6 +76,7 @@ def overlay(image: npt.NDArray[np.float32], values: npt.NDArray[np.float32]) -> 
 def montage(maps: npt.NDArray[np.float32], columns: int = 16) -> npt.NDArray[np.float32]:
     """(channels, h, w) as one picture, each channel stretched to its own range, with a line between them."""
     count, height, width = maps.shape
+    maps = np.nan_to_num(maps, posinf=0.0, neginf=0.0)
     rows = -(-count // columns)
     low, high = maps.min((1, 2), keepdims=True), maps.max((1, 2), keepdims=True)
     stretched = (maps - low) / np.maximum(high - low, 1e-9)

@@ -5,7 +5,6 @@ With the other `*session.py` files the only ones that touch Streamlit's state.
 
 import functools
 import hmac
-import os
 import shutil
 import tempfile
 import weakref
@@ -15,29 +14,61 @@ from time import monotonic
 from typing import ParamSpec
 
 import streamlit as st
-from streamlit.runtime.secrets import secrets_singleton
+from streamlit.runtime import Runtime
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 
+from core.errors import CoreError
+from core.jobs import Asker
 from core.run_store import runs_root
+from core.trainer import get_trainer
+from dashboard.policy import CurrentPolicy, Policy, Tries
 
 Arguments = ParamSpec("Arguments")
-PASSWORD_VARIABLE, SECRET = "DIGIT_LAB_PASSWORD", "controls_password"
-_TRY_SECONDS = 1.0
-_last_wrong = 0.0
+_GONE_SECONDS = 25.0
+_policy = CurrentPolicy()
+_tries = Tries()
 
 
-def controls_password() -> str | None:
-    """The password for controls: DIGIT_LAB_PASSWORD, else `controls_password` in Streamlit's secrets; None: all may control."""
-    if given := os.environ.get(PASSWORD_VARIABLE):
-        return given
-    if not secrets_singleton.load_if_toml_exists():
-        return None
-    return str(st.secrets.get(SECRET) or "") or None
+def policy() -> Policy:
+    """Who may control, as the server's environment and secrets say."""
+    return _policy.now()
 
 
 def may_control() -> bool:
     """True when this session may start, stop, change and delete."""
-    password = controls_password()
-    return password is None or hmac.compare_digest(st.session_state.get("controls_key", "").encode(), password.encode())
+    current = policy()
+    if current.is_open:
+        return True
+    password = current.password
+    return password is not None and hmac.compare_digest(st.session_state.get("controls_key", "").encode(), password.encode())
+
+
+def address() -> str:
+    """The machine that this session comes from, as far as the server sees it; "" for this one."""
+    return st.context.ip_address or ""
+
+
+def asker() -> Asker:
+    """Who asks for a heavy job: it ends when their tab has been gone for a while."""
+    return Asker(address(), may_control(), _Presence(session_id()).is_here)
+
+
+class _Presence:
+    """Whether a browser tab is still there. A connection that breaks for a moment is not a closed tab."""
+
+    def __init__(self, session: str) -> None:
+        self._session, self._seen = session, monotonic()
+
+    def is_here(self) -> bool:
+        if not Runtime.exists() or Runtime.instance().is_active_session(self._session):
+            self._seen = monotonic()
+        return monotonic() - self._seen < _GONE_SECONDS
+
+
+def session_id() -> str:
+    """Who this browser tab is."""
+    context = get_script_run_ctx()
+    return context.session_id if context else "none"
 
 
 def controlled(action: Callable[Arguments, None]) -> Callable[Arguments, None]:
@@ -54,17 +85,28 @@ def controlled(action: Callable[Arguments, None]) -> Callable[Arguments, None]:
     return checked
 
 
+def exported(content: Callable[[], bytes]) -> Callable[[], bytes]:
+    """What a download button makes when it is pressed: few at a time on the whole server, and only for who may control."""
+    allowed = may_control()
+
+    def made() -> bytes:
+        if not allowed:
+            raise CoreError("Taking files along needs the password of this server.")
+        with get_trainer().jobs.turn():
+            return content()
+
+    return made
+
+
 def try_password(key: str) -> None:
-    """Take the password that a widget holds. One wrong try a second for the whole server, so that guessing takes too long."""
-    global _last_wrong
-    given, password = str(st.session_state.get(key) or ""), controls_password() or ""
+    """Take the password that a widget holds, unless it is tried too often for anybody to guess it."""
+    given, password = str(st.session_state.get(key) or ""), policy().password
     st.session_state[key] = ""
-    if monotonic() < _last_wrong + _TRY_SECONDS:
-        st.session_state.password_problem = "Somebody has just tried a wrong password. Wait a second and try again."
-    elif hmac.compare_digest(given.encode(), password.encode()):
+    if not _tries.allow(session_id(), address()):
+        st.session_state.password_problem = "The password is tried too often just now. Wait a second and try again."
+    elif password is not None and hmac.compare_digest(given.encode(), password.encode()):
         st.session_state.controls_key, st.session_state.password_problem = given, ""
     else:
-        _last_wrong = monotonic()
         st.session_state.password_problem = "That is not the password."
 
 
@@ -89,7 +131,7 @@ class _Folder:
 def pins_root() -> Path:
     """Where this session's pinned drawings are kept: beside the runs on one's own machine; on a server with a password each
     session has its own, which end with it."""
-    if controls_password() is None:
+    if policy().is_open:
         return runs_root()
     if "own_pins" not in st.session_state:
         st.session_state.own_pins = _Folder()

@@ -2,6 +2,7 @@
 
 import math
 from contextlib import suppress
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Literal
@@ -9,18 +10,20 @@ from typing import Literal
 import numpy as np
 import streamlit as st
 
+from core.config import TrainConfig, format_value, settings
 from core.disk_use import disk_bytes
-from core.errors import RunError
+from core.errors import RunError, TrainingError
 from core.events import Mistake, RunStatus
 from core.run_files import metrics_csv
 from core.run_notes import read_notes
-from core.run_reader import RunSnapshot
+from core.run_reader import RunSnapshot, read_config
 from core.run_store import RunInfo, can_go_on, run_folder, runs_root, saved_states
+from core.time_left import phase, seconds_left
 from core.trainer import get_trainer
-from dashboard import charts, form_session, model_session, pictures, score_charts, session, theme
+from dashboard import charts, fork_session, form_session, model_session, pictures, score_charts, session, theme
 from dashboard.fork_panel import fork_panel
 from dashboard.live_chart import live_charts, plot
-from dashboard.policy_session import may_control
+from dashboard.policy_session import exported, may_control
 
 CHART_KEY = "live_charts"
 LN10 = math.log(10)
@@ -31,9 +34,15 @@ def run_panel(snapshot: RunSnapshot) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         _headline(snapshot)
         _controls(snapshot)
+    if snapshot.info.imported and not snapshot.started:
+        _imported(snapshot)
+        return
     _progress(snapshot)
     _foreign_note(snapshot)
     _ending(snapshot)
+    if not len(snapshot.steps) and snapshot.info.status.is_active:
+        _to_come(snapshot)
+        return
     parent = _parent(snapshot.info)
     _first_loss(snapshot)
     _chart_settings()
@@ -52,7 +61,49 @@ def _headline(snapshot: RunSnapshot) -> None:
     with suppress(RunError):  # damaged notes are told on the Runs page
         if name := read_notes(run_folder(runs_root(), info.run_id)).name:
             preset += f" · {theme.plain(name)}"
+    if changed := differences(snapshot):
+        preset += f" · {theme.plain(changed)}"
     st.markdown(f"**{theme.MODEL_WORDS[config.model]}** on {theme.DATASET_WORDS[config.dataset]}{preset}", width="stretch")
+
+
+def differences(snapshot: RunSnapshot) -> str:
+    """The settings in which a run differs: from its parent, or from the defaults. "" when in none."""
+    config, info, before = snapshot.config, snapshot.info, TrainConfig()
+    if info.parent is not None:
+        try:
+            before = read_config(run_folder(runs_root(), info.parent))
+        except RunError:
+            return ""  # what was changed against it is not known any more
+    shown = []
+    for name, setting in settings().items():
+        old, new = getattr(before, name), getattr(config, name)
+        if old != new and name not in ("model", "dataset", "schedule_start"):
+            change = f"{format_value(old) or 'none'} → " if info.parent is not None else ""
+            shown.append(f"{setting.label.lower()} {change}{format_value(new) or 'none'}")
+    return ", ".join(shown)
+
+
+def _imported(snapshot: RunSnapshot) -> None:
+    """A file with weights that was never trained here: where it is from, and what one can do with it."""
+    info = snapshot.info
+    with st.container(border=True):
+        st.markdown(f"#### Weights from a file\n{theme.plain(info.imported)}: **{theme.MODEL_WORDS[snapshot.config.model]}**"
+                    + (f", after {info.step:,} updates" if info.step else "") + ". They were not trained here, so there are "
+                                                                                "no curves and no scores. "
+                                                                                f"{theme.plain(info.reason)}")  # fmt: skip
+        with st.container(horizontal=True):
+            st.page_link("views/draw.py", label="Draw a digit for this model", icon=":material/draw:")
+            st.page_link("views/modes.py", label="See it in train and in eval mode", icon=":material/toggle_on:")
+    _downloads(snapshot, None)
+
+
+def _to_come(snapshot: RunSnapshot) -> None:
+    """Before the first step: what will appear, instead of five empty charts."""
+    with st.container(border=True):
+        what = "It waits for its turn." if snapshot.info.status == RunStatus.QUEUED else "It is about to begin."
+        st.markdown(f"{what} Loss, accuracy, learning rate, gradient norm and memory appear here with its first steps, and "
+                    f"after each validation what it gets wrong. {snapshot.total_steps:,} steps, {snapshot.config.epochs} "
+                    f"epoch{'s' if snapshot.config.epochs != 1 else ''}.")  # fmt: skip
 
 
 def _progress(snapshot: RunSnapshot) -> None:
@@ -65,6 +116,8 @@ def _progress(snapshot: RunSnapshot) -> None:
         text = f"Waits: {place} run{'s' if place != 1 else ''} before it"
     elif info.status == RunStatus.PREPARING:
         text = "Reads and verifies the digits, builds the model"
+    elif info.status == RunStatus.RUNNING and (doing := phase(snapshot)):
+        text += f" · {doing}"
     st.progress(min(1.0, share), text=text)
     rate, waiting = snapshot.images_per_second(), snapshot.data_share()
     device = theme.plain(f"{started.device_name} ({started.device})") if started else "not chosen yet"
@@ -81,12 +134,8 @@ def _progress(snapshot: RunSnapshot) -> None:
 
 
 def _time_left(snapshot: RunSnapshot) -> str:
-    rate = snapshot.images_per_second(30)
-    if not rate or snapshot.info.status not in (RunStatus.RUNNING, RunStatus.PAUSED):
-        return ""
-    train = snapshot.config.split_sizes()[0]
-    images_left = train * (snapshot.total_steps - snapshot.step) / snapshot.config.steps_per_epoch()
-    return f" · {theme.duration_words(images_left / rate)} left"
+    seconds = seconds_left(snapshot) if snapshot.info.status in (RunStatus.RUNNING, RunStatus.PAUSED) else None
+    return f" · {theme.duration_words(seconds)} left" if seconds is not None else ""
 
 
 def _controls(snapshot: RunSnapshot) -> None:
@@ -104,7 +153,7 @@ def _controls(snapshot: RunSnapshot) -> None:
                   args=(run_id,), disabled=off)  # fmt: skip
         st.button("Save", icon=":material/save:", key="save_now", on_click=session.save_run, args=(run_id,),
                   help="Keep the whole training state as it is now: weights, optimizer, schedule, place in the epoch. It is "
-                  "never deleted by itself.", disabled=off or status == RunStatus.QUEUED)  # fmt: skip
+                       "never deleted by itself.", disabled=off or status == RunStatus.QUEUED)  # fmt: skip
 
 
 def _foreign_note(snapshot: RunSnapshot) -> None:
@@ -127,6 +176,10 @@ def _ending(snapshot: RunSnapshot) -> None:
                 st.code(info.details, language=None)
     elif info.status == RunStatus.INTERRUPTED:
         st.warning(f"{theme.plain(info.reason)} What it measured until then is below.", icon=":material/power_off:")
+    elif info.status == RunStatus.FINISHED and snapshot.tested and snapshot.tested.evaluation.accuracy < _LEARNED:
+        score = snapshot.tested.evaluation
+        st.warning(f"**It learned nothing: test accuracy {score.accuracy:.2%}**, where guessing gives about 10%. "
+                   f"{theme.plain(_nothing_learned(snapshot))}", icon=":material/flag:")  # fmt: skip
     elif info.status == RunStatus.FINISHED and snapshot.tested:
         score = snapshot.tested.evaluation
         st.success(f"**Test accuracy {score.accuracy:.2%}** (loss {score.loss:.4f}), scored once with the weights of step "
@@ -139,13 +192,51 @@ def _ending(snapshot: RunSnapshot) -> None:
             st.page_link("views/runs.py", label="Compare it with other runs", icon=":material/table_view:")
         if snapshot.stopped_early:
             st.info(theme.plain(snapshot.stopped_early.reason))
-    elif info.imported and not snapshot.started:
-        st.info(f"Imported from {theme.plain(info.imported)}, not trained here. {theme.plain(info.reason)}")
     elif info.status == RunStatus.STOPPED:
         saved = "; the last weights are saved in the run's folder" if snapshot.step else " and nothing was trained"
         st.info(f"{theme.plain(info.reason) or 'Stopped by hand.'} The test digits were not scored{saved}.")
-    if can_go_on(run_folder(runs_root(), info.run_id), info):
+    if info.failure == TrainingError.__name__ and snapshot.step:
+        _go_on_gentler(snapshot)
+    elif can_go_on(run_folder(runs_root(), info.run_id), info):
         _resume(snapshot)
+
+
+# Below this share of right answers on ten classes a network has learned next to nothing.
+_LEARNED = 0.3
+
+
+def _nothing_learned(snapshot: RunSnapshot) -> str:
+    """The likeliest cause by what was recorded, and what to do."""
+    config, losses = snapshot.config, snapshot.steps.column("loss")
+    rate = f"{config.learning_rate:g}"
+    if snapshot.tested and snapshot.tested.evaluation.unanswered:
+        return (
+            "Its answers are not numbers (NaN): the weights or BatchNorm's statistics have run away. Lower the learning rate."
+        )
+    if config.order == "by_class":
+        return "It saw the digits sorted by class and forgot each while it learned the next. Shuffle them."
+    finite = losses[np.isfinite(losses)]
+    if len(finite) and float(np.quantile(finite, 0.9)) > 1.2 * LN10:  # not one spike: a tenth of the run
+        return (f"In a tenth of the steps the loss was above {np.quantile(finite, 0.9):.3g}, more than guessing has: a "
+                f"learning rate of {rate} is too high here. Try {config.learning_rate / 10:g}.")  # fmt: skip
+    epochs = "1 epoch" if config.epochs == 1 else f"{config.epochs} epochs"
+    return (f"The loss hardly left that of guessing: a learning rate of {rate} with {theme.CHOICE_WORDS[config.optimizer]} is "
+            f"too low, or {epochs} too few. Try {config.learning_rate * 10:g}.")  # fmt: skip
+
+
+def _go_on_gentler(snapshot: RunSnapshot) -> None:
+    """After a loss that was no number: the same steps would end in the same place, so a fork with a lower rate is offered."""
+    run_id, rate = snapshot.info.run_id, snapshot.config.learning_rate / 10
+    steps = list(saved_states(run_folder(runs_root(), run_id)))
+    if not steps:
+        return
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.button(f"Fork from step {steps[-1]:,} with learning rate {rate:g}", icon=":material/fork_right:", key="fork_gentler",
+                  args=(run_id, steps[-1], replace(snapshot.config, learning_rate=rate), None),
+                  on_click=fork_session.start_fork, disabled=not may_control())  # fmt: skip
+        st.caption("Resuming would take the same steps to the same end.", width="content")
+    if problem := fork_session.problem(run_id):
+        st.error(theme.plain(problem))
 
 
 def _resume(snapshot: RunSnapshot) -> None:
@@ -162,7 +253,10 @@ def _resume(snapshot: RunSnapshot) -> None:
             disabled=not may_control(),
         )
         if not steps:
-            st.caption("It had only waited in line, and begins when its turn comes.", width="content")
+            words = "It had only waited in line, and begins when its turn comes."
+            if info.status == RunStatus.FAILED:
+                words = "It failed before its first step; it begins once more, best after the cause above is mended."
+            st.caption(words, width="content")
             return
         exact = ", bit for bit as if it had never stopped" if started and started.device == "cpu" else ""
         lost = f"; the {info.step - steps[-1]:,} steps after it are trained again" if info.step > steps[-1] else ""
@@ -173,18 +267,19 @@ def _parent(info: RunInfo) -> RunSnapshot | None:
     """The run that this one started from, to be drawn behind it; None without one, and a word when it is gone."""
     if info.parent is None:
         return None
-    st.caption(f":material/fork_right: Starts from run {theme.plain(info.parent)} after its step {info.parent_step or 0:,}; "
-               "that run's curves are drawn in gray.")  # fmt: skip
+    words = f":material/fork_right: Starts from run {theme.plain(info.parent)} after its step {info.parent_step or 0:,}"
     try:
-        return get_trainer().read(runs_root(), info.parent)
+        parent = get_trainer().read(runs_root(), info.parent)
+        st.caption(f"{words}; that run's curves are drawn in gray.")
+        return parent
     except RunError as error:
-        st.caption(f":material/info: Its curves cannot be drawn: {theme.plain(str(error))}")
+        st.caption(f"{words}. That run's curves cannot be drawn: {theme.plain(str(error))}")
         return None
 
 
 def _first_loss(snapshot: RunSnapshot) -> None:
     """The first loss against that of guessing, for a run that starts anew."""
-    if not len(snapshot.steps) or snapshot.info.parent:
+    if not len(snapshot.steps) or snapshot.info.parent or snapshot.info.first_step:
         return
     first = float(snapshot.steps.column("loss")[0])
     verdict = first_loss_words(first)
@@ -233,6 +328,9 @@ def _evaluation(snapshot: RunSnapshot) -> None:
     with right:
         st.markdown("**Accuracy of each digit**")
         plot(score_charts.per_digit_drawn(evaluation.confusion), key="per_digit", alt="Accuracy of each of the ten digits")
+    if evaluation.unanswered:
+        st.warning(f"{evaluation.unanswered:,} digits got no answer at all: the network gave NaN or infinity for them. They "
+                   "count as wrong and stand in no column.", icon=":material/error:")  # fmt: skip
     if evaluation.mistakes:
         st.markdown("**Most confidently wrong**")
         st.html("".join(_mistake(one) for one in evaluation.mistakes))
@@ -247,19 +345,20 @@ def _mistake(one: Mistake) -> str:
 
 
 def _downloads(snapshot: RunSnapshot, parent: RunSnapshot | None) -> None:
-    run_id, view = snapshot.info.run_id, session.charts_view()
+    run_id, view, locked = snapshot.info.run_id, session.charts_view(), not may_control()
     with st.container(horizontal=True):
-        st.download_button("Metrics (CSV)", lambda: metrics_csv(snapshot), f"{run_id}-steps.csv", "text/csv",
-                           on_click="ignore", disabled=not len(snapshot.steps))  # fmt: skip
+        st.download_button("Metrics (CSV)", exported(lambda: metrics_csv(snapshot)), f"{run_id}-steps.csv", "text/csv",
+                           on_click="ignore", disabled=locked or not len(snapshot.steps))  # fmt: skip
         _weights(snapshot)
         st.button("Use these settings", icon=":material/tune:", key="use_settings", on_click=form_session.use_settings,
                   args=(snapshot.config,), help="Fills the form in the sidebar with this run's settings: change one of them "
-                  "and start again.")  # fmt: skip
+                                                "and start again.")  # fmt: skip
         st.download_button("Settings (JSON)", snapshot.config.to_json(), f"{run_id}-config.json", "application/json",
-                           on_click="ignore")  # fmt: skip
+                           on_click="ignore", disabled=locked)  # fmt: skip
         _script(snapshot)
-        st.download_button("Charts (HTML)", lambda: charts.standalone_html(snapshot, view, parent), f"{run_id}-charts.html",
-                           "text/html", on_click="ignore", disabled=not len(snapshot.steps))  # fmt: skip
+        st.download_button("Charts (HTML)", exported(lambda: charts.standalone_html(snapshot, view, parent).encode()),
+                           f"{run_id}-charts.html", "text/html", on_click="ignore",
+                           disabled=locked or not len(snapshot.steps))  # fmt: skip
 
     st.caption(disk_words(run_folder(runs_root(), run_id)))
 
@@ -270,15 +369,15 @@ def _script(snapshot: RunSnapshot) -> None:
     words = "One Python file with nothing of Digit Lab in it: PyTorch's own calls only, and the same losses to the last bit."
     if info.parent or not started:
         words = "Only for runs that were trained from weights of their own."
-    can = bool(started and session.has_torch() and not info.parent)
+    can = bool(started and session.has_torch() and not info.parent and may_control())
 
-    def text() -> str:
+    def text() -> bytes:
         from core.run_script import run_script
 
         assert started is not None
-        return run_script(info.run_id, snapshot.config, started)
+        return run_script(info.run_id, snapshot.config, started).encode()
 
-    st.download_button("Script (Python)", text, f"{info.run_id}.py", "text/x-python", on_click="ignore",
+    st.download_button("Script (Python)", exported(text), f"{info.run_id}.py", "text/x-python", on_click="ignore",
                        disabled=not can, help=words)  # fmt: skip
 
 
@@ -321,6 +420,7 @@ def _proofs(snapshot: RunSnapshot) -> None:
 
 _FORMAT_WORDS = {
     "state_dict": "state_dict (recommended)", "whole_model": "whole model", "safetensors": "safetensors",
+    "tutorial": "state_dict under a guide's names",
 }  # fmt: skip
 _FORMAT_HELP = {
     "state_dict": "The weights and buffers by name. Whoever loads it needs the network's code, shown below; nothing in the "
@@ -328,25 +428,31 @@ _FORMAT_HELP = {
     "whole_model": "The pickled object, network and all. One line loads it, but loading runs what the file holds, and it "
     "breaks when classes move between versions. Only for files you trust.",
     "safetensors": "The same names and numbers in a format without any code, read by many programs and languages.",
+    "tutorial": "The same weights under the names that many PyTorch guides use: features.0.weight, features.3.weight, "
+    "classifier.weight. Their network, two convolutions with ReLU before pooling and a linear layer, gives the "
+    "same answers.",
 }
 
 
 def _weights(snapshot: RunSnapshot) -> None:
     """The best or last weights in three formats, each with the lines that load it."""
     files = model_session.saved_weights(snapshot.info.run_id)
-    with st.popover("Weights", icon=":material/download:", disabled=not files or not session.has_torch(),
+    off = not files or not session.has_torch() or not may_control()
+    with st.popover("Weights", icon=":material/download:", disabled=off,
                     help=None if files else "There are none before the first validation, or before the run ends."):  # fmt: skip
-        if not files or not session.has_torch():
+        if off:
             return
         from core.checkpoints import load_weights
-        from core.weight_files import FILE_NAMES, WeightFormat, loading_lines, packed
+        from core.weight_files import FILE_NAMES, WeightFormat, formats_of, loading_lines, packed
 
-        kind = WeightFormat(st.radio("Format", list(WeightFormat), format_func=_FORMAT_WORDS.__getitem__, key="weight_format"))
+        kind = WeightFormat(st.radio("Format", formats_of(snapshot.config), format_func=_FORMAT_WORDS.__getitem__,
+                                     key=f"weight_format_{snapshot.config.model}"))  # fmt: skip
         st.caption(_FORMAT_HELP[kind])
         which = st.radio("Which", files, format_func=theme.WEIGHTS_WORDS.__getitem__, key=f"weights_{'_'.join(files)}",
                          horizontal=True)  # fmt: skip
         path = run_folder(runs_root(), snapshot.info.run_id) / f"{which}.pt"
-        st.download_button(f"Download {FILE_NAMES[kind]}", lambda: packed(kind, load_weights(path)["weights"], snapshot.config),
+        content = exported(lambda: packed(kind, load_weights(path)["weights"], snapshot.config))
+        st.download_button(f"Download {FILE_NAMES[kind]}", content,
                            FILE_NAMES[kind], "application/octet-stream", on_click="ignore", type="primary")  # fmt: skip
         st.code(loading_lines(kind, snapshot.config), language="python")
 

@@ -12,14 +12,14 @@ from core.config import TrainConfig
 from core.data import data_root, load_pool
 from core.errors import CoreError
 from core.events import Progress
-from core.jobs import JobSnapshot
+from core.jobs import Asker, JobSnapshot
 from core.run_bin import delete_run, empty_bin, restore_run
-from core.run_index import RunRow, index_of, search
+from core.run_index import RunRow, index_of
 from core.run_notes import change_notes, tags_of
+from core.run_search import search
 from core.run_store import run_folder, runs_root
 from core.trainer import get_trainer
-from dashboard import session
-from dashboard.policy_session import controlled
+from dashboard.policy_session import address, controlled, may_control, session_id
 
 if TYPE_CHECKING:
     from core.predictor import Predictor
@@ -31,11 +31,12 @@ SEARCH_KEY, ARCHIVED_KEY = "runs_search", "runs_archived"
 # --- the table ---------------------------------------------------------------------------------------------------------
 
 
-def listed_rows() -> tuple[list[RunRow], int]:
-    """(the runs that fit the search, newest first; how many there are in all)."""
+def listed_rows() -> tuple[list[RunRow], int, list[str]]:
+    """(the runs that fit the search, newest first; how many there are in all; words of the search that fit none)."""
     rows = index_of(runs_root().absolute()).rows()
     shown = rows if st.session_state.get(ARCHIVED_KEY) else [row for row in rows if not row.notes.archived]
-    return search(shown, st.session_state.get(SEARCH_KEY) or ""), len(rows)
+    found, unknown = search(shown, st.session_state.get(SEARCH_KEY) or "")
+    return found, len(rows), unknown
 
 
 def table_key(ids: Sequence[str]) -> str:
@@ -163,7 +164,7 @@ def upload_key() -> str:
 
 def import_job() -> str:
     """The name of this session's job that takes a run in."""
-    return f"import-run-{session.session_id()}"
+    return f"import-run-{session_id()}"
 
 
 @controlled
@@ -212,7 +213,7 @@ def start_dispute(first: str, second: str, dataset: str) -> None:
         yield Progress(0, 0, "Reading the digits")
         yield from disagreement(load(first), load(second), load_pool(dataset, data)[1])
 
-    get_trainer().jobs.start(dispute_job(first, second), steps, heavy=True)
+    get_trainer().jobs.start(dispute_job(first, second), steps, heavy=True, asker=Asker(address(), may_control()))
 
 
 def sweep_form() -> tuple[dict[str, str], int | None, float | None]:
@@ -243,6 +244,20 @@ def start_sweep(base: TrainConfig) -> None:
     st.session_state.sweep_tag = sweep.tag
     st.session_state[SEARCH_KEY] = sweep.tag
     select(())
+
+
+def planned_sweep(base: TrainConfig | None) -> tuple[int, str]:
+    """(runs that the form asks for, what is to be said of them); (0, why) when it cannot start, (0, "") while it is empty."""
+    choices, runs, _ = sweep_form()
+    if base is None or not choices or not all(text.strip() for text in choices.values()):
+        return 0, ""
+    from core.sweep import sweep_of
+
+    try:
+        sweep = sweep_of(base, choices, random_runs=runs, seed=base.seed)
+    except CoreError as error:
+        return 0, str(error)
+    return len(sweep.configs), sweep.note
 
 
 def sweep_problem() -> str:

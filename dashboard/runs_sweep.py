@@ -49,24 +49,14 @@ def _form(working: bool) -> None:
             st.number_input("Runs", 1, 200, 10, key="sweep_runs", width=140)
         st.number_input("At most (minutes)", 0.1, 10_000.0, None, key="sweep_minutes", placeholder="no limit", width=180,
                         help="The run in progress when the time is spent is stopped; the rest is left out.")  # fmt: skip
-    count = _count()
-    off = working or base is None or not count or not may_control()
-    st.button(f"Start {count} runs" if count else "Start the sweep", type="primary", icon=":material/play_arrow:",
+    count, note = runs_session.planned_sweep(base)
+    off = working or not count or not may_control()
+    label = f"Start {count} run{'s' if count != 1 else ''}" if count else "Start the sweep"
+    st.button(label, type="primary", icon=":material/play_arrow:",
               key="sweep_start", disabled=off, on_click=runs_session.start_sweep, args=(base,))  # fmt: skip
+    if note:
+        st.caption(theme.plain(note) if count else f":red[{theme.plain(note)}]")
     if found:
         st.caption(f":red[The settings on the Train page cannot be used: {theme.plain('; '.join(found.values()))}]")
     if problem := runs_session.sweep_problem():
         st.error(theme.plain(problem))
-
-
-def _count() -> int:
-    """Runs that the form asks for; 0 while it is not filled in."""
-    choices, runs, _ = runs_session.sweep_form()
-    if not choices or not all(text.strip() for text in choices.values()):
-        return 0
-    if runs is not None:
-        return runs
-    total = 1
-    for text in choices.values():
-        total *= len({part.strip() for part in text.split(",")})
-    return total

@@ -14,7 +14,7 @@ from core.run_store import run_folder, runs_root
 from core.run_zip import Unpacked, pack_run
 from core.trainer import get_trainer
 from dashboard import runs_session, session, theme
-from dashboard.policy_session import may_control
+from dashboard.policy_session import exported, may_control
 
 MAX_UPLOAD_MB = 64
 MAX_TENSORBOARD_RUNS = 30  # writing one takes up to two seconds
@@ -62,6 +62,22 @@ def frame_of(rows: Sequence[RunRow]) -> pd.DataFrame:
         "note": [row.notes.note for row in rows],
         "parent": [row.info.parent or "" for row in rows],
     }, columns=list(_COLUMNS))  # fmt: skip
+
+
+def table_csv(rows: Sequence[RunRow]) -> bytes:
+    """The table with each run's id. A text that a spreadsheet would take for a formula is marked as text."""
+    frame = frame_of(rows)
+    frame.insert(0, "id", [row.run_id for row in rows])
+    frame["tags"] = [", ".join(tags) for tags in frame["tags"]]
+    for name in frame.columns:
+        if frame[name].dtype == object or str(frame[name].dtype).startswith("str"):
+            frame[name] = [_as_text(value) if isinstance(value, str) else value for value in frame[name]]
+    return frame.to_csv(index=False).encode()
+
+
+def _as_text(value: str) -> str:
+    value = " ".join(value.split())  # a line's end within a name would be a row's end to some programs
+    return f"'{value}" if value.startswith(("=", "+", "-", "@")) else value
 
 
 def _moment(row: RunRow) -> float:
@@ -116,12 +132,15 @@ def _notes(row: RunRow) -> None:
 
 def _export(chosen: list[RunRow]) -> None:
     with st.popover("Export", icon=":material/download:"):
+        if not may_control():
+            st.caption("Taking runs along needs the password of this server.")
+            return
         if len(chosen) == 1:
             run_id = chosen[0].run_id
             folder = run_folder(runs_root(), run_id)
-            st.download_button("Whole run (zip)", lambda: pack_run(folder), f"{run_id}.zip", "application/zip",
+            st.download_button("Whole run (zip)", exported(lambda: pack_run(folder)), f"{run_id}.zip", "application/zip",
                                on_click="ignore", help="For another machine: settings, metrics, weights and states, with "
-                               "digests. Take it in below the table there.")  # fmt: skip
+                                                       "digests. Take it in below the table there.")  # fmt: skip
             for kind, mime in (("csv", "text/csv"), ("parquet", "application/vnd.apache.parquet")):
                 st.download_button(f"Metrics ({'CSV' if kind == 'csv' else 'Parquet'})", _metrics(run_id, kind),
                                    f"{run_id}-steps.{kind}", mime, on_click="ignore")  # fmt: skip
@@ -142,7 +161,7 @@ def _metrics(run_id: str, kind: str):
 
         return (metrics_csv if kind == "csv" else metrics_parquet)(get_trainer().read(runs_root(), run_id))
 
-    return content
+    return exported(content)
 
 
 def _tensorboard(ids: list[str]):
@@ -151,14 +170,14 @@ def _tensorboard(ids: list[str]):
 
         return tensorboard_zip([get_trainer().read(runs_root(), run_id) for run_id in ids])
 
-    return content
+    return exported(content)
 
 
 def below_table(rows: list[RunRow]) -> None:
     """What is there for all runs: the table as a file, runs from elsewhere, deleted runs."""
     with st.container(horizontal=True):
-        st.download_button("This table (CSV)", lambda: frame_of(rows).to_csv(index=False).encode(), "runs.csv", "text/csv",
-                           on_click="ignore", disabled=not rows)  # fmt: skip
+        st.download_button("This table (CSV)", exported(lambda: table_csv(rows)), "runs.csv", "text/csv",
+                           on_click="ignore", disabled=not rows or not may_control())  # fmt: skip
         with st.popover("Take a run in", icon=":material/upload:"):
             key = runs_session.upload_key()
             st.file_uploader("A run's zip, from another machine", type="zip", key=key, max_upload_size=MAX_UPLOAD_MB,

@@ -10,13 +10,13 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
-from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from core.config import TrainConfig
 from core.data import data_root, missing_files
 from core.errors import CoreError, RunError
 from core.events import Progress, RunStatus
 from core.hardware import choose_threads
+from core.jobs import Asker
 from core.preflight import check
 from core.presets import preset_named
 from core.run_notes import read_notes
@@ -24,7 +24,7 @@ from core.run_store import RunInfo, can_go_on, list_runs, read_info, run_folder,
 from core.trainer import SHUT_DOWN, get_trainer
 from dashboard.charts import Sent, View
 from dashboard.form_session import changed_choice, form_config, form_key
-from dashboard.policy_session import controlled
+from dashboard.policy_session import address, controlled, session_id
 
 if TYPE_CHECKING:
     from core.proofs import ProofKind
@@ -74,24 +74,28 @@ def resume_run(run_id: str) -> None:
 @controlled
 def pause_run(run_id: str) -> None:
     """Stand still after the current step."""
+    show_run(run_id)  # a press means this run, also when another one is shown by itself in the next moment
     get_trainer().pause(run_id)
 
 
 @controlled
 def continue_run(run_id: str) -> None:
     """Go on after a pause."""
+    show_run(run_id)
     get_trainer().resume(run_id)
 
 
 @controlled
 def stop_run(run_id: str) -> None:
     """End after the current step."""
+    show_run(run_id)
     get_trainer().stop(run_id)
 
 
 @controlled
 def save_run(run_id: str) -> None:
     """Keep the whole training state as it is now."""
+    show_run(run_id)
     get_trainer().save_now(run_id)
 
 
@@ -102,20 +106,34 @@ def start_problem() -> str:
 
 def show_run(run_id: str) -> None:
     """Make this the run that the page shows, in the address bar too."""
-    st.session_state.shown_run = run_id
+    st.session_state.shown_run = st.session_state.run_in_address = run_id
     st.query_params["run"] = run_id
 
 
 def shown_run() -> str | None:
     """The run to show: the chosen one, else the one that trains, else the newest; None before the first."""
-    if chosen := st.session_state.get("shown_run"):
-        if st.query_params.get("run") != chosen:  # another page took it out of the address
-            st.query_params["run"] = chosen
+    state, there = st.session_state, st.query_params.get("run")
+    if there and there != state.get("run_in_address"):  # a link, or the browser's Back
+        state.shown_run = state.run_in_address = there
+    if chosen := state.get("shown_run"):
+        if there != chosen:  # another page took it out of the address
+            show_run(chosen)
         return chosen
     if active := get_trainer().active():
         return next(iter(active))
     newest = list_runs(runs_root(), limit=1)
     return newest[0].run_id if newest else None
+
+
+NOT_HERE = "The run of this link is not on this server: it was deleted, or never was here."
+"""Its id is not repeated: whoever makes a link could write anything there."""
+
+
+def is_here(run_id: str) -> bool:
+    """Whether there is a run of this id."""
+    with suppress(RunError):
+        return run_folder(runs_root(), run_id).is_dir()
+    return False
 
 
 def recent_runs(limit: int = 30) -> list[RunInfo]:
@@ -240,7 +258,10 @@ def start_proof(run_id: str, kind: "ProofKind", config: TrainConfig) -> None:
     """Train the first steps of a run twice, in a process of its own."""
     from core.proofs import prove_apart
 
-    get_trainer().jobs.start(proof_job(run_id, kind), lambda: prove_apart(kind, config, data_root()), heavy=True)
+    # It goes on when the tab is closed: it says something about the run, for all who look at it.
+    get_trainer().jobs.start(
+        proof_job(run_id, kind), lambda: prove_apart(kind, config, data_root()), heavy=True, asker=Asker(address())
+    )
 
 
 def warm_up() -> None:
@@ -259,6 +280,10 @@ def warm_up() -> None:
         # What pages and experiments compute leaves a core to the rest, as runs do. Set once, before any run: a run's own
         # number of threads is part of its result.
         torch.set_num_threads(choose_threads(None, shared=True))
+        yield Progress(0, 0, "Making a first optimizer")
+        # The first optimizer of a process imports torch._dynamo: 2 s and 135,000 objects, which a full collection would look
+        # through each time if they came after the freeze.
+        torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.1)
         gc.collect()
         gc.freeze()
 
@@ -299,9 +324,3 @@ def refresh_seconds() -> float:
         if now - seen > _GONE_AFTER:
             _last_seen.pop(viewer, None)
     return float(min(_SLOWEST, max(1, math.ceil(len(_last_seen) / _REFRESHES_A_SECOND))))
-
-
-def session_id() -> str:
-    """Who this browser tab is."""
-    context = get_script_run_ctx()
-    return context.session_id if context else "none"

@@ -40,12 +40,10 @@ def setting_field(name: str, found: dict[str, str], key: str) -> None:
                      format_func=lambda value: theme.CHOICE_WORDS.get(value) or str(value))  # fmt: skip
     elif kind is bool:
         st.toggle(setting.label, key=key, help=setting.help, persist_state="session")
-    elif kind is int:
-        low, high = int(setting.low or 0), int(setting.high or 2**31)
-        start = None if setting.empty else "min"  # None: a cleared field stays empty
-        st.number_input(setting.label, low, high, value=start, step=1, key=key, help=f"{setting.help} {low:,} to {high:,}.",
-                        placeholder=setting.empty, persist_state="session")  # fmt: skip
     else:
-        st.text_input(setting.label, key=key, help=setting.help, placeholder=setting.empty, persist_state="session")
+        # Text for whole numbers, too: a number field keeps what is out of its limits from the server, and the value before it
+        # would be trained.
+        limits = f" {setting.low:,.0f} to {setting.high:,.0f}." if kind is int and setting.high is not None else ""
+        st.text_input(setting.label, key=key, help=setting.help + limits, placeholder=setting.empty, persist_state="session")
     if name in found:
         st.caption(f":red[:material/error: {setting.label}: {theme.plain(found[name])}]")

@@ -1,5 +1,7 @@
 """Colours with one meaning each on every page, and words that pages share. No Streamlit here."""
 
+import re
+
 from core.events import RunStatus
 
 # From Okabe and Ito's colour-blind-safe set, in tones that stand out on white and on near-black alike.
@@ -76,5 +78,14 @@ def duration_words(seconds: float) -> str:
 
 
 def plain(text: str) -> str:
-    """Words that may hold what a person typed, so that Markdown shows them as they are."""
+    """Words that may hold what a person typed, so that Markdown shows them as they are: on one line, without lists or headings,
+    and without addresses that a browser would make links of."""
+    text = _ADDRESS.sub(lambda match: f"{match[0]}\u2060", " ".join(text.split()))
+    if _BEGINS_A_BLOCK.match(text):
+        text = f"\u2060{text}"
     return "".join(f"\\{character}" if character in "\\`*_{}[]()<>#+!|$~:" else character for character in text)
+
+
+# A word joiner behind these, unseen, keeps what follows from being taken for an address.
+_BEGINS_A_BLOCK = re.compile(r"[-+=]|\d+[.)]")
+_ADDRESS = re.compile(r"www|://|@|mailto|xmpp", re.IGNORECASE)

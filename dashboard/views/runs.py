@@ -20,7 +20,7 @@ def page() -> None:
 def _refreshing(was_working: bool) -> None:
     if runs_session.is_working() != was_working:
         st.rerun()  # only a whole run changes the interval
-    rows, total = runs_session.listed_rows()
+    rows, total, unknown = runs_session.listed_rows()
     if not total:
         st.info("There are no runs yet. Train one, then another with one setting changed, and compare them here. Runs are kept "
                 f"in {theme.plain(str(runs_root()))}/.")  # fmt: skip
@@ -31,10 +31,13 @@ def _refreshing(was_working: bool) -> None:
         return
     with st.container(horizontal=True, vertical_alignment="bottom"):
         st.text_input("Search", key=runs_session.SEARCH_KEY, placeholder="mlp learning_rate=0.01 -failed", width=420,
-                      help="Words that must all occur: in the name, tags, note, status, preset, or in settings such as "
-                      "learning_rate=0.01. A word with - before it must not occur.", persist_state="session")  # fmt: skip
+                      help="Words that must all occur: in the name, tags, note, status, preset or settings. "
+                      "learning_rate<0.01, batch_size=16, accuracy>98% and status=failed compare values; = != < > <= >= do. "
+                      "A word with - before it must not occur.", persist_state="session")  # fmt: skip
         st.toggle("Archived runs too", key=runs_session.ARCHIVED_KEY, persist_state="session")
         st.caption(f"{len(rows):,} of {total:,} runs", width="content")
+    if unknown:
+        st.caption(f":material/search_off: No run fits {', '.join(theme.plain(word) for word in unknown)}.")
     runs_table(rows)
     by_id = {row.run_id: row for row in rows}
     chosen = [by_id[run_id] for run_id in runs_session.selected_ids() if run_id in by_id]

@@ -193,3 +193,48 @@ def test_both_modes_and_the_past_of_an_answer(draw, width, height, scheme):
     expect(page.get_by_role("button", name="Naive shrink")).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
     expect(page.locator(".stException")).to_have_count(0)
+
+
+def test_a_tap_or_a_stroke_anywhere_on_the_canvas_draws_and_does_nothing_else(draw):
+    """The package's own toolbar lies unseen over the canvas, with a bin and a switch for drawing in it."""
+    page = draw()
+    drawn(page, 7)
+    answer(page, 7)
+    box = page.locator(".st-key-draw_canvas canvas.dc-canvas.lower-canvas").bounding_box()
+    for y in range(6, 280, 39):
+        for x in (5, 70, 140, 210, 275):
+            hit = page.evaluate(
+                "([x, y]) => { let one = document.elementFromPoint(x, y); while (one?.shadowRoot?.elementFromPoint(x, y)) "
+                "{ const inner = one.shadowRoot.elementFromPoint(x, y); if (inner === one) break; one = inner; } "
+                "return one?.tagName; }",
+                [box["x"] + x, box["y"] + y],
+            )
+            assert hit == "CANVAS", (x, y)
+
+
+def test_a_drawing_survives_a_reload_and_a_cleared_one_does_not_come_back(draw):
+    page = draw()
+    drawn(page, 7)
+    answer(page, 7)
+    white = ink(page)
+    wait_for(lambda: page.evaluate("(sessionStorage.getItem('digit-lab-drawing') || '').length") > 100)
+    page.reload()
+    answer(page, 7)
+    wait_for(lambda: ink(page) == white)
+    clear(page)
+    wait_for(lambda: ink(page) == 0)
+    page.reload()
+    expect(page.locator(".st-key-draw_clear button")).to_be_disabled()
+    wait_for(lambda: ink(page) == 0)
+    drawn(page, 1)
+    answer(page, 1)
+
+
+def test_ctrl_z_takes_the_last_stroke_back(draw):
+    page = draw()
+    drawn(page, 7)
+    answer(page, 7)
+    page.locator("h1").click()
+    page.keyboard.press("Control+z")
+    expect(page.locator(".digit-lab-answer")).to_have_count(0)
+    wait_for(lambda: ink(page) == 0)

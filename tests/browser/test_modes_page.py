@@ -50,7 +50,7 @@ def test_each_question_is_answered_with_a_picture_and_a_sentence(modes):
             expect(page.locator(".js-plotly-plot").first).to_be_visible()
         else:
             expect(page.locator("table")).to_be_visible()
-        sentence = page.locator(".stMain [data-testid=stMarkdownContainer] p").filter(has_text=re.compile(r"\d\.\d[\s\S]{120}"))
+        sentence = page.locator(".stMain [data-testid=stMarkdownContainer] p").filter(has_text=re.compile(r"\d[\s\S]{120}"))
         expect(sentence.last).to_be_visible()
 
 

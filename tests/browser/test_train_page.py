@@ -21,9 +21,10 @@ def points(page: Page, chart: str = "loss", line: int = 0) -> int:
 
 
 def wait_for_points(page: Page, at_least: int, chart: str = "loss") -> None:
-    page.locator(f"[data-chart={chart}]").scroll_into_view_if_needed()  # below the fold it is not drawn until it is seen
+    # Below the fold a chart is not drawn until it is seen. The page may put another element in its place at any moment.
     page.wait_for_function(
-        "([chart, least]) => (document.querySelector(`[data-chart=${chart}]`)?._fullData?.[0]?.x?.length ?? 0) >= least",
+        """([chart, least]) => { const one = document.querySelector(`[data-chart=${chart}]`); one?.scrollIntoView();
+        return (one?._fullData?.[0]?.x?.length ?? 0) >= least; }""",
         arg=[chart, at_least],
     )
 
@@ -138,7 +139,7 @@ def test_a_second_start_waits_in_line(server: Server, open_page):
     expect(other.get_by_role("button", name="Add to the queue")).to_be_visible()
     second = start(other)
     badge(other, "Queued")
-    expect(other.get_by_text("seed 22")).to_be_visible()
+    expect(other.get_by_text("seed 22").first).to_be_visible()
     stop(page)
     wait_for(lambda: read_info(server.runs / second).status == RunStatus.RUNNING)
     assert read_info(server.runs / first).status == RunStatus.STOPPED

@@ -8,8 +8,16 @@ from streamlit.testing.v1 import AppTest
 import core.trainer
 from core.config import GROUPS
 from core.trainer import Trainer
+from dashboard import policy_session
+from dashboard.policy import CurrentPolicy, Tries
 
 APP = str(Path(__file__).resolve().parents[2] / "dashboard" / "app.py")
+
+
+@pytest.fixture(autouse=True)
+def _no_password_from_elsewhere(tmp_path, monkeypatch):
+    monkeypatch.setattr(policy_session, "_policy", CurrentPolicy((tmp_path / "secrets.toml",)))
+    monkeypatch.setattr(policy_session, "_tries", Tries())
 
 
 @pytest.fixture

@@ -102,7 +102,7 @@ def test_spikes_nan_and_counts_are_shown():
 
 def test_without_a_gpu_the_chart_says_so_and_with_one_shows_its_total():
     memory = run_charts(snapshot_of(10), View())[0][-1]
-    assert "no GPU" in memory.title
+    assert "it trains on the CPU" in memory.title
     assert memory.lines[0].y.tolist() == [500]
     with_gpu = run_charts(snapshot_of(10, total=8 * 2**30), View())[0][-1]
     assert "8.0 GiB" in with_gpu.title

@@ -2,6 +2,7 @@
 
 import dataclasses
 import io
+import re
 import shutil
 
 import numpy as np
@@ -12,7 +13,7 @@ import core.trainer
 from core.digit_image import read
 from core.drawing import Drawing, Stroke
 from core.events import RunStatus
-from core.pins import load_pins
+from core.pins import add_pin, load_pins
 from core.predictor import fingerprint, load_predictor
 from core.run_store import list_runs
 from core.trainer import Trainer
@@ -101,7 +102,7 @@ def test_an_empty_canvas_asks_for_a_drawing_and_clear_empties_the_answer(page):
     button(app, "Clear").click().run()
     assert not app.exception
     assert answer(app) is None
-    assert "Draw a digit on the left" in texts(app)
+    assert "Draw a digit with mouse, pen or finger" in texts(app)
     assert button(app, "Undo").disabled
 
 
@@ -222,7 +223,8 @@ def test_an_unusable_picture_is_refused_and_nothing_else_is_lost(page, content):
 def test_several_digits_are_answered_one_by_one(page):
     strokes = [stroke for place, digit in enumerate((2, 0)) for stroke in drawing(digit, 0.5, x=-70 + 130 * place).strokes]
     app = page(Drawing(tuple(strokes), 280, 280))
-    assert "Read as" in texts(app)
+    (read_as,) = [one.proto.body for one in app.get("html") if 'role="status"' in one.proto.body]
+    assert re.search(r'aria-label="The answer is \d\d"', read_as)  # the whole reading, not one digit of it
     app.get_by_key("draw_pick").set_value(1).run()
     assert not app.exception
     assert any("a box around each of 2 digits" in one.proto.body for one in app.get("html"))
@@ -239,8 +241,11 @@ def test_pins_are_kept_labelled_and_removed(page, runs):
     assert not app.exception
     assert load_pins(runs)[0].label == 1
     assert "of 1 right" in texts(app)
-    for _ in range(10):
-        button(app, "Pin this drawing").click().run()
+    button(app, "Pin this drawing").click().run()
+    assert "pinned as 1 already" in texts(app)
+    for number in range(9):
+        add_pin(runs, np.full((28, 28), number, np.uint8), number)
+    button(app, "Pin this drawing").click().run()
     assert "Remove one first" in texts(app)
     button(app, "Remove").click().run()
     assert not app.exception
@@ -280,3 +285,16 @@ def test_a_large_png_is_refused_before_it_is_decoded(page):
     Image.new("L", (5000, 4000)).save(target, "PNG")
     app = upload(page(), target.getvalue())
     assert "at most 16 million" in app.error[0].value
+
+
+@pytest.mark.parametrize("link", ["20200101-000000-abcd", "Your-password-has-leaked", "<b>x</b>", "../../etc"])
+def test_a_link_to_a_run_that_is_gone_says_so_on_every_page(page, link):
+    app = page()
+    app.query_params["run"] = link
+    for view in ("views/draw.py", "views/modes.py", "views/train.py"):
+        app.switch_page(view)
+        app.query_params["run"] = link
+        app.run()
+        assert not app.exception
+        assert "not on this server" in texts(app)
+        assert link not in texts(app).replace("\\", "")

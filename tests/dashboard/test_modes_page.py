@@ -109,7 +109,7 @@ def test_every_experiment_ends_with_a_sentence_that_has_numbers(page, trained, n
         button(app, "Train the twins").click().run()
         settled(app)
     sentences = [one.value for one in app.markdown if len(one.value) > 180]
-    assert any(re.search(r"\d\.\d", one) for one in sentences), sentences
+    assert any(re.search(r"\d", one) for one in sentences), sentences
     assert any(one.label == "Again" for one in app.button)
     assert (best.read_bytes(), fingerprint(load_predictor(best).model)) == before
     assert list(app.warning) == [] or name == "size"  # a batch of one has its reason there
@@ -128,7 +128,7 @@ def test_a_model_without_such_layers_is_told_what_fits_and_offered_one(page, tra
     words = texts(app)
     assert "has no BatchNorm and no Dropout" in words
     assert "What works with it: Warming up, Dropout, With and without, During training, eval or no_grad" in words
-    button(app, "Train a fitting model (about 20 seconds)").click().run()
+    button(app, "Train a fitting model").click().run()
     assert not app.exception
     newest = list_runs(tmp_path / "runs")[0]
     assert (newest.model, newest.dataset) == ("lab_cnn", "mnist_sample")
@@ -176,8 +176,8 @@ def test_broken_statistics_are_named(page, trained, tmp_path):
         return settled(app)
 
     app = opened_with(lambda weights: weights["norm2.running_mean"].__setitem__(3, torch.nan))
-    assert "is NaN or infinite in 1 of 32 channels" in app.warning[0].value
-    assert "Eval mode uses these statistics" in app.warning[0].value
+    assert "is NaN or infinite in channel 3" in app.warning[0].value
+    assert "answers in eval mode are wrong, or no answers at all" in app.warning[0].value
 
 
 def test_a_missing_counter_is_filled_in_and_another_architecture_refused(page, trained, tmp_path):

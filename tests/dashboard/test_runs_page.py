@@ -159,13 +159,15 @@ def test_a_sweep_is_started_from_the_page(page, tmp_path):
     runs = tmp_path / "runs"
     trainer = core.trainer.get_trainer()
     for name, value in (("train_size", 128), ("validation_size", 50), ("epochs", 1), ("model", "mlp")):
-        page.session_state[f"setting_{name}"] = value
+        page.session_state[f"setting_{name}"] = str(value)
     page.session_state["sweep_open"] = True
     page.run()
     page.multiselect(key="sweep_names").set_value(["learning_rate"]).run()
     page.text_input(key="sweep_values_learning_rate").set_value("1e-3, nonsense").run()
-    button(page, "Start 2 runs").click().run()
+    assert button(page, "Start the sweep").disabled
     assert "learning_rate: must be a number" in texts(page).replace("\\", "")
+    page.text_input(key="sweep_values_learning_rate").set_value("1e-3, 3e-3, 0.001,").run()
+    assert not button(page, "Start 2 runs").disabled  # values, not words, are counted
     page.text_input(key="sweep_values_learning_rate").set_value("1e-3, 1e-2").run()
     button(page, "Start 2 runs").click().run()
     assert not page.exception
@@ -272,7 +274,7 @@ def test_a_second_sweep_waits_for_the_first(page, tmp_path):
         go_on.wait(60)
 
     for name, value in (("train_size", 128), ("validation_size", 50), ("epochs", 1), ("model", "mlp")):
-        page.session_state[f"setting_{name}"] = value
+        page.session_state[f"setting_{name}"] = str(value)
     page.session_state["sweep_open"] = True
     page.run()
     page.multiselect(key="sweep_names").set_value(["learning_rate"]).run()
@@ -321,7 +323,7 @@ def guarded(app, monkeypatch):
 def test_without_the_password_one_watches_and_with_it_one_controls(guarded, tmp_path):
     runs = tmp_path / "runs"
     guarded.run()
-    assert "Starting, stopping and deleting need the password" in texts(guarded)
+    assert "Starting, stopping, deleting and taking files along need the password" in texts(guarded)
     assert button(guarded, "Start training").disabled
     for wrong in ("", "open", "open sesame "):
         guarded.text_input(key="controls_password").set_value(wrong).run()
