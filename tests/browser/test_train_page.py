@@ -42,6 +42,9 @@ def start(page: Page) -> str:
     before = run_in(page.url)
     page.locator(".st-key-start button").click()
     page.wait_for_url(lambda url: run_in(url) not in ("", before))
+    # The charts of the run before stay until the page has been drawn for the new one, which may have none yet.
+    expect(page.get_by_text(run_in(page.url)).first).to_be_attached()
+    page.wait_for_function("document.querySelector('[data-test-script-state]')?.dataset.testScriptState !== 'running'")
     return run_in(page.url)
 
 
