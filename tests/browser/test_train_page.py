@@ -43,7 +43,7 @@ def start(page: Page) -> str:
     page.locator(".st-key-start button").click()
     page.wait_for_url(lambda url: run_in(url) not in ("", before))
     # The charts of the run before stay until the page has been drawn for the new one, which may have none yet.
-    expect(page.get_by_text(run_in(page.url)).first).to_be_attached()
+    expect(page.locator(".stMarkdownBadge").filter(has_text=re.compile("Queued|Preparing|Training"))).to_be_visible()
     page.wait_for_function("document.querySelector('[data-test-script-state]')?.dataset.testScriptState !== 'running'")
     return run_in(page.url)
 
@@ -100,7 +100,7 @@ def test_zoom_and_hidden_lines_survive_refreshes(server: Server, open_page):
     wait_for_points(page, 30)
     plot = page.locator("[data-chart=loss]")
     plot.locator(".legendtoggle").first.click(force=True)
-    page.wait_for_function("document.querySelector('[data-chart=loss]')._fullData[0].visible === 'legendonly'")
+    page.wait_for_function("document.querySelector('[data-chart=loss]')?._fullData?.[0].visible === 'legendonly'")
     plot.scroll_into_view_if_needed()
     box = plot.locator(".nsewdrag").first.bounding_box()
     assert box is not None
