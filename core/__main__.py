@@ -28,12 +28,10 @@ def main(arguments: list[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     train = commands.add_parser("train", help="train one run; the dashboard shows it live")
     train.add_argument("--resume", metavar="ID", help="go on with a run that was stopped, failed or was killed, bit for bit")
-    train.add_argument("--fork", metavar="ID[@STEP]", help="a new run from another's newest saved state, or that of STEP, "
-                                                           "with the changes of --set")  # fmt: skip
+    train.add_argument("--fork", metavar="ID[@STEP]", help="a new run from another's newest saved state, or that of STEP, with "
+                       "the changes of --set")  # fmt: skip
     train.add_argument("--schedule-then", choices=("hold", "stretch", "restart"), help="for a fork with more epochs: the "
-                                                                                       "learning rate stays, follows the "
-                                                                                       "schedule stretched, or the schedule "
-                                                                                       "begins anew")  # fmt: skip
+                       "learning rate stays, follows the schedule stretched, or the schedule begins anew")  # fmt: skip
     train.add_argument("--preset", help=f"one of {', '.join(PRESETS)} (default: tutorial)")
     train.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="change a setting; may be repeated: "
                        + ", ".join(settings()))  # fmt: skip

@@ -52,7 +52,7 @@ def findings(image: DigitImage, steps: Steps, prediction: Prediction) -> tuple[F
     ]
     if not steps.normalise:
         found.append(Finding(Kind.PROBLEM, "The pixels are not normalised: the model was trained on values of mean 0 and gets "
-                                           "values from 0 to 1.", ("normalise",)))  # fmt: skip
+                             "values from 0 to 1.", ("normalise",)))  # fmt: skip
     found = [replace(one, mend=tuple(name for name in one.mend if not getattr(steps, name))) for one in found]
     return tuple(sorted(found, key=lambda one: list(Kind).index(one.kind)))
 
@@ -61,7 +61,7 @@ def _offset(image: DigitImage, steps: Steps) -> list[Finding]:
     drawn, seen = math.hypot(*image.as_drawn.offset), math.hypot(*image.as_seen.offset)
     if seen > _FAR_OFF:
         return [Finding(Kind.PROBLEM, f"The ink lies {seen:.1f} px off the middle of the 28x28; MNIST's own never more than "
-                                      "0.7 px. A network that has not seen shifted digits has learned their place, too.",
+                        "0.7 px. A network that has not seen shifted digits has learned their place, too.",
                         ("centre", "crop", "fit"))]  # fmt: skip
     if drawn > _FAR_OFF_DRAWN and steps.centre:
         return [Finding(Kind.MENDED, f"Drawn {drawn:.1f} px off the middle (in pixels of 28x28): centring moved it.")]
@@ -76,7 +76,7 @@ def _pen(image: DigitImage, steps: Steps) -> list[Finding]:
                         ("ink",))]  # fmt: skip
     if steps.ink and not low - 0.2 <= drawn <= high + 0.4:
         return [Finding(Kind.MENDED, f"Shrunk as drawn, the pen would be {drawn:.1f} px wide where MNIST has 2.2: the ink was "
-                                     "brought to MNIST's width.")]  # fmt: skip
+                        "brought to MNIST's width.")]  # fmt: skip
     return []
 
 
@@ -105,7 +105,7 @@ def _ink(seen: Measures) -> list[Finding]:
         return []
     much = "little" if seen.ink < low else "much"
     return [Finding(Kind.NOTE, f"There is {much} ink: {seen.ink:.0f} white pixels' worth, where nine of ten MNIST digits have "
-                               f"{low:.0f} to {high:.0f}.")]  # fmt: skip
+                    f"{low:.0f} to {high:.0f}.")]  # fmt: skip
 
 
 def _pieces(image: DigitImage) -> list[Finding]:
@@ -115,7 +115,7 @@ def _pieces(image: DigitImage) -> list[Finding]:
     if image.blobs < 2:
         return []
     return [Finding(Kind.NOTE, f"The ink is in {image.blobs} pieces; nearly all MNIST digits are one. A gap in a line can turn "
-                               "a 9 into a 4, or an 8 into a 3.")]  # fmt: skip
+                    "a 9 into a 4, or an 8 into a 3.")]  # fmt: skip
 
 
 def _doubt(prediction: Prediction) -> list[Finding]:
@@ -125,7 +125,7 @@ def _doubt(prediction: Prediction) -> list[Finding]:
     second = float(prediction.probabilities[prediction.second])
     if second > 0.2:
         return [Finding(Kind.NOTE, f"A close call: {prediction.digit} with {prediction.confidence:.0%}, {prediction.second} "
-                                   f"with {second:.0%}.")]  # fmt: skip
+                        f"with {second:.0%}.")]  # fmt: skip
     if prediction.confidence < FAIRLY_SURE:
         return [Finding(Kind.NOTE, f"The model is unsure: no digit has more than {prediction.confidence:.0%}.")]
     return []

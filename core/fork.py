@@ -53,7 +53,7 @@ def fork(parent: str, saved: SavedState, config: TrainConfig) -> Fork:
     if wrong := [name for name in FIXED if getattr(config, name) != getattr(saved.config, name)]:
         raise ConfigError({
             name: f"a fork keeps its parent's, {format_value(getattr(saved.config, name)) or 'the default'}. Start a new run "
-                  "to change it" for name in wrong
+            "to change it" for name in wrong
         })  # fmt: skip
     made = Fork(parent, saved, config)
     if made.first_step >= config.total_steps():

@@ -214,6 +214,6 @@ class Jobs:
         with self._lock:
             job, current = self._jobs.get(name, (None, None))
             if job is None or current is not ends:
-                return  # it was let go, and another one of this name has begun
+                return
             change = {"progress": given} if isinstance(given, Progress) else {"results": (*job.results, given)}
             self._jobs[name] = replace(job, **change), ends

@@ -132,7 +132,7 @@ class RecordedRun:
             if (parent := self._writer.info.parent) and not self._goes_on:
                 raise RunError(f"What run {parent} was to hand over is missing: the server ended while it was written. Start "
                                "the fork or lesson anew.")  # fmt: skip
-            state = new_state(self._config, shared=self._shared)
+            state = new_state(self._config, shared=self._shared)  # it had waited only
         else:
             state = restored(newest_state(folder, self._writer.recorded_steps()))
             self._saved_step = state.step

@@ -7,7 +7,7 @@ from types import NoneType, UnionType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 R = TypeVar("R")
-MAX_NUMBER = 2**53  # whole numbers up to it are the same in Python, in a float and in JavaScript
+MAX_NUMBER = 2**53  # what a float and JavaScript still count exactly
 MAX_TEXT = 200_000
 
 

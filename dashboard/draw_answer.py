@@ -29,8 +29,8 @@ PASSES = 20
 def choose_mode() -> None:
     """The switch between eval and train mode, always in sight; every visit begins in eval mode."""
     st.segmented_control("Mode of the model", ["eval", "train"], default="eval", required=True, key=draw_session.MODE_KEY,
-                         help="eval(): BatchNorm uses its running statistics, Dropout does nothing. train(): BatchNorm uses "
-                              "this batch's mean and variance, Dropout drops at random. Always on a copy.")  # fmt: skip
+                         help="eval(): BatchNorm uses its running statistics, Dropout does nothing. train(): BatchNorm "
+                         "uses this batch's mean and variance, Dropout drops at random. Always on a copy.")  # fmt: skip
 
 
 def answers(chosen: Chosen, reading: Reading) -> list[Prediction]:

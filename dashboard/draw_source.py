@@ -152,6 +152,5 @@ def _test_digit(dataset: str | None) -> TestDigit | None:
               args=(wanted, dataset))  # fmt: skip
     test = load_pool(dataset, data_root())[1]
     st.image(test.images[index, 0], width=SIDE, alt=f"Test digit number {index}", caption=f"Number {index:,} of the test "
-                                                                                          "split; its label is "
-                                                                                          f"{test.labels[index]}")  # fmt: skip
+             f"split; its label is {test.labels[index]}")  # fmt: skip
     return TestDigit(test.images[index, 0], int(test.labels[index]), index)

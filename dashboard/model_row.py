@@ -32,7 +32,7 @@ def _import() -> None:
     given = st.file_uploader("Or weights from a file", type=["pt", "pth", "bin", "safetensors"], key=model_session.import_key(),
                              max_upload_size=64, disabled=not may_control(),
                              help="A state_dict, a checkpoint of this dashboard, or safetensors, of one of the networks here. "
-                                  "Nothing in the file is executed.")  # fmt: skip
+                             "Nothing in the file is executed.")  # fmt: skip
     if given is not None:
         model_session.import_weights(given.file_id, given.name, given.getvalue())
     if problem := model_session.import_problem():

@@ -100,7 +100,7 @@ def doubtful(predictor: Predictor, digits: Digits) -> int:
     images = normalise(torch.from_numpy(digits.images[:500])).numpy()
     shares = np.stack([one.probabilities for one in predictor.predict(images)])
     right = answers_of(shares) == digits.labels[:500]
-    return int(np.where(right, shares.max(1), 2).argmin())  # the first one when none is right
+    return int(np.where(right, shares.max(1), 2).argmin())
 
 
 def choose_digit(lab: Lab) -> int:
@@ -108,7 +108,7 @@ def choose_digit(lab: Lab) -> int:
     start = doubtful(lab.predictor, lab.test)
     return int(st.number_input("Digit looked at", 0, len(lab.test) - 1, start, key="m_digit", bind="query-params", width=150,
                                help="Its number among the digits of this page. It begins with one that the model gets right, "
-                                    "but only just."))  # fmt: skip
+                               "but only just."))  # fmt: skip
 
 
 def of_kind(results: tuple[Any, ...], *kinds: type) -> list[Any]:

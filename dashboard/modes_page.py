@@ -73,7 +73,7 @@ def _does_not_fit(experiment: Experiment, lab: Lab) -> None:
                     "same answer, and there is nothing to see here.")  # fmt: skip
         fitting = [one.title for one in EXPERIMENTS.values() if one.fits(lab.layers)]
         st.markdown("What works with it: " + ", ".join(fitting) + ". Or choose another model above, or train one that has "
-                                                                  "BatchNorm and Dropout:")  # fmt: skip
+                    "BatchNorm and Dropout:")  # fmt: skip
         st.button("Train a fitting model", type="primary", icon=":material/play_arrow:", key="m_train",
                   on_click=session.start_preset, args=(LAB_PRESET,),
                   disabled=not may_control())  # fmt: skip

@@ -153,7 +153,7 @@ def _controls(snapshot: RunSnapshot) -> None:
                   args=(run_id,), disabled=off)  # fmt: skip
         st.button("Save", icon=":material/save:", key="save_now", on_click=session.save_run, args=(run_id,),
                   help="Keep the whole training state as it is now: weights, optimizer, schedule, place in the epoch. It is "
-                       "never deleted by itself.", disabled=off or status == RunStatus.QUEUED)  # fmt: skip
+                  "never deleted by itself.", disabled=off or status == RunStatus.QUEUED)  # fmt: skip
 
 
 def _foreign_note(snapshot: RunSnapshot) -> None:
@@ -352,7 +352,7 @@ def _downloads(snapshot: RunSnapshot, parent: RunSnapshot | None) -> None:
         _weights(snapshot)
         st.button("Use these settings", icon=":material/tune:", key="use_settings", on_click=form_session.use_settings,
                   args=(snapshot.config,), help="Fills the form in the sidebar with this run's settings: change one of them "
-                                                "and start again.")  # fmt: skip
+                  "and start again.")  # fmt: skip
         st.download_button("Settings (JSON)", snapshot.config.to_json(), f"{run_id}-config.json", "application/json",
                            on_click="ignore", disabled=locked)  # fmt: skip
         _script(snapshot)

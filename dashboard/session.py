@@ -74,7 +74,7 @@ def resume_run(run_id: str) -> None:
 @controlled
 def pause_run(run_id: str) -> None:
     """Stand still after the current step."""
-    show_run(run_id)  # a press means this run, also when another one is shown by itself in the next moment
+    show_run(run_id)
     get_trainer().pause(run_id)
 
 

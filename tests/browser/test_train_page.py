@@ -94,7 +94,7 @@ def test_a_newcomer_starts_watches_pauses_reloads_stops_and_starts_again(server:
 def test_zoom_and_hidden_lines_survive_refreshes(server: Server, open_page):
     page = open_page(server.url + LONG)
     start(page)
-    badge(page, "Training")  # until then the charts of the run before may still be there
+    badge(page, "Training")
     wait_for_points(page, 30)
     plot = page.locator("[data-chart=loss]")
     plot.locator(".legendtoggle").first.click(force=True)
