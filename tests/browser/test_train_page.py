@@ -23,7 +23,8 @@ def points(page: Page, chart: str = "loss", line: int = 0) -> int:
 def wait_for_points(page: Page, at_least: int, chart: str = "loss") -> None:
     # Below the fold a chart is not drawn until it is seen. The page may put another element in its place at any moment.
     page.wait_for_function(
-        """([chart, least]) => { const one = document.querySelector(`[data-chart=${chart}]`); one?.scrollIntoView();
+        """([chart, least]) => { const one = document.querySelector(`[data-chart=${chart}]`);
+        one?.scrollIntoView({ block: "nearest" });
         return (one?._fullData?.[0]?.x?.length ?? 0) >= least; }""",
         arg=[chart, at_least],
     )
