@@ -350,8 +350,8 @@ def _whole(text: str) -> int:
     return int(text)
 
 
-def parse_values(texts: dict[str, str]) -> dict[str, Any]:
-    """`parse_value` for many fields at once. Raises one ConfigError that names all unusable ones."""
+def parse_values(texts: dict[str, str]) -> tuple[dict[str, Any], dict[str, str]]:
+    """`parse_value` for many fields at once: (the values that can be read, field -> why another one cannot)."""
     values: dict[str, Any] = {}
     found: dict[str, str] = {}
     for name, text in texts.items():
@@ -359,24 +359,15 @@ def parse_values(texts: dict[str, str]) -> dict[str, Any]:
             values[name] = parse_value(name, text)
         except ConfigError as error:
             found.update(error.problems)
-    if found:
-        raise ConfigError(found)
-    return values
+    return values, found
 
 
 def with_texts(base: TrainConfig, texts: dict[str, str]) -> TrainConfig:
     """Settings with those of a form, a link or `--set` in place of their own. Raises one ConfigError that names all that is
     unusable: what cannot be read, and what is out of its limits."""
-    found: dict[str, str] = {}
-    values: dict[str, Any] = {}
-    for name, text in texts.items():
-        try:
-            values[name] = parse_value(name, text)
-        except ConfigError as error:
-            found.update(error.problems)
+    values, found = parse_values(texts)
     config = replace(base, **values)
-    found |= {name: problem for name, problem in config.problems().items() if name not in found}
-    if found:
+    if found := {**config.problems(), **found}:
         raise ConfigError(found)
     return config
 

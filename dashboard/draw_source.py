@@ -108,9 +108,9 @@ def _paste_component() -> Any:
 def _picture(pasted: str | None) -> Picture | None:
     # Any file: what it is is seen in its first bytes, and said.
     given = st.file_uploader("Picture of one or more digits, PNG or JPEG", key=draw_session.upload_key(),
-                             max_upload_size=MAX_BYTES // 2**20, help="Dark on light or light on dark, a photo of paper too. "
-                                                                      "It stays in this server's memory and is written "
-                                                                      "nowhere.")  # fmt: skip
+                             max_upload_size=MAX_BYTES // 2**20,
+                             help="Dark on light or light on dark, a photo of paper too. It stays in this server's memory and "
+                                  "is written nowhere.")  # fmt: skip
     if pasted:
         draw_session.take_picture(_decoded(pasted))
     elif given is not None:

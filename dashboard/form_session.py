@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 import streamlit as st
 
-from core.config import TrainConfig, field_kind, format_value, parse_value, settings, with_texts
+from core.config import TrainConfig, field_kind, format_value, parse_values, settings, with_texts
 from core.data import data_root, missing_files
 from core.errors import ConfigError, CoreError
 from core.events import Progress
@@ -44,13 +44,8 @@ def begin() -> None:
 
 def with_link(config: TrainConfig, texts: dict[str, str]) -> tuple[TrainConfig, dict[str, str]]:
     """Settings with those of a link taken over together, and what of the link is unusable: field -> words."""
-    values: dict[str, Any] = {}
-    problems: dict[str, str] = {}
-    for name, text in texts.items():
-        try:
-            values[name] = parse_value(name, text)
-        except ConfigError as error:
-            problems.update({field: without_value(problem) for field, problem in error.problems.items()})
+    values, unread = parse_values(texts)
+    problems = {field: without_value(problem) for field, problem in unread.items()}
     while found := replace(config, **values).problems():
         # A problem between two settings may be told at one that the link does not name: then nothing of it fits.
         wrong = [name for name in found if name in values] or list(values)

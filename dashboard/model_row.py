@@ -65,9 +65,9 @@ def model_warning(chosen: Chosen) -> None:
 
     if problems := statistics_problems(chosen.predictor.model):
         more = f" And {len(problems) - 3} more." if len(problems) > 3 else ""
-        st.warning(theme.plain(" ".join(problems[:3])) + f"{more} Its answers in eval mode are wrong, or no answers at all. "
-                                                         "The experiment *Poisoning* on the page Train/eval shows how "
-                                                         "statistics are recalibrated.")  # fmt: skip
+        st.warning(theme.plain(" ".join(problems[:3]))
+                   + f"{more} Its answers in eval mode are wrong, or no answers at all. The experiment *Poisoning* on the page "
+                     "Train/eval shows how statistics are recalibrated.")  # fmt: skip
 
 
 def nothing_yet(words: str, preset: str) -> None:

@@ -1,6 +1,5 @@
 """The one reader of zips from elsewhere: nothing in them takes more than its name allows."""
 
-import io
 import struct
 import tracemalloc
 import zipfile
@@ -10,16 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.archives import ArchiveError, read_archive, rewritten
+from tests.helpers.zips import zipped
 
 names = st.text("abcdefgh./", min_size=1, max_size=8).filter(lambda name: not name.endswith("/"))
 
 
 def made(entries, kind=zipfile.ZIP_DEFLATED):
-    target = io.BytesIO()
-    with zipfile.ZipFile(target, "w", kind) as archive:
-        for name, data in entries:
-            archive.writestr(name, data)
-    return target.getvalue()
+    return zipped(entries, kind)
 
 
 def read(content, limit=10_000, entries=10, total=50_000):

@@ -13,6 +13,7 @@ from torch import nn
 
 from core.errors import CheckpointError
 from core.safe_load import MoreThanWeightsError, load_plain
+from tests.helpers.zips import zipped
 
 
 def saved(value, **options):
@@ -53,14 +54,6 @@ EMPTY_ZIP = b"PK\x05\x06" + bytes(18)
 def parts_of(content):
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         return {name: archive.read(name) for name in archive.namelist()}
-
-
-def zipped(parts, kind=zipfile.ZIP_STORED):
-    target = io.BytesIO()
-    with zipfile.ZipFile(target, "w", kind) as archive:
-        for name, data in parts:
-            archive.writestr(name, data)
-    return target.getvalue()
 
 
 def two_directories():
