@@ -89,7 +89,7 @@ def _imported(snapshot: RunSnapshot) -> None:
     with st.container(border=True):
         st.markdown(f"#### Weights from a file\n{theme.plain(info.imported)}: **{theme.MODEL_WORDS[snapshot.config.model]}**"
                     + (f", after {info.step:,} updates" if info.step else "")
-                    + f". They were not trained here, so there are no curves and no scores. "
+                    + ". They were not trained here, so there are no curves and no scores. "
                     f"{theme.plain(info.reason)}")  # fmt: skip
         with st.container(horizontal=True):
             st.page_link("views/draw.py", label="Draw a digit for this model", icon=":material/draw:")
