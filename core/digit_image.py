@@ -8,7 +8,7 @@ comes to the middle. The pen's width is MNIST's, too: strokes are drawn again wi
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -212,16 +212,25 @@ def _span(strokes: Sequence[Stroke]) -> float:
 
 def _apart(drawing: Drawing, strokes: list[Stroke], drawn: Grey, steps: Steps) -> list[DigitImage]:
     """One digit; two when its strokes make two that touch."""
-    whole = _drawn_digit(drawing, strokes, drawn, steps)
+    ordered = sorted(strokes, key=lambda stroke: float(stroke.points[:, 0].mean()))
+    halves = ((ordered[:cut], ordered[cut:]) for cut in range(1, len(ordered)))
+    return _parted(_drawn_digit(drawing, strokes, drawn, steps), (
+        [_drawn_digit(drawing, part, drawn, steps) for part in parts]
+        for parts in halves if min(map(_span, parts)) >= 0.5 * _span(strokes)
+    ))  # fmt: skip
+
+
+def _parted(whole: DigitImage, halves: Iterable[list[DigitImage]]) -> list[DigitImage]:
+    """One digit; where it looks like two that touch, the first halves of which neither does, or else a word on it.
+
+    Args:
+        halves: ways to take it apart, the likeliest first; each is worked out when it is asked for.
+    """
     if not is_two(whole.centred):
         return [whole]
-    ordered = sorted(strokes, key=lambda stroke: float(stroke.points[:, 0].mean()))
-    for cut in range(1, len(ordered)):
-        parts = [ordered[:cut], ordered[cut:]]
-        if min(map(_span, parts)) >= 0.5 * _span(strokes):
-            found = [_drawn_digit(drawing, part, drawn, steps) for part in parts]
-            if not any(is_two(one.centred) for one in found):
-                return [replace(one, parted=True) for one in found]
+    for found in halves:
+        if not any(is_two(one.centred) for one in found):
+            return [replace(one, parted=True) for one in found]
     return [replace(whole, touching=True)]
 
 
@@ -259,13 +268,17 @@ def _read_picture(picture: Picture, steps: Steps) -> Reading:
         if not found.mask.any():
             return Reading((), _NOTHING_FOUND)
         return _checked((_picture_digit(picture.grey, None, found.inverted, steps),), found.notes, picture.grey)
-    readings = list(_ways(picture, steps))
-    # The first way that gives digits which a pen could have written; failing that, what the border suggests.
+    readings: list[Reading] = []
+    for reading in _ways(picture, steps):
+        readings.append(reading)
+        if not steps.invert and not _is_doubtful(reading):
+            return reading  # the ways behind it are not gone
+    # Nothing that a pen could have written: what the border suggests.
     chosen = next((one for one in readings if not _is_doubtful(one)), readings[-2])
-    if steps.invert:  # the switch asks for the other polarity than that of the answer
-        turned = next((one for one in readings if one.digits and one.digits[0].inverted != _is_inverted(chosen)), readings[-1])
-        return turned
-    return chosen
+    if not steps.invert:
+        return chosen
+    # The switch asks for the other polarity than that of the answer.
+    return next((one for one in readings if one.digits and one.digits[0].inverted != _is_inverted(chosen)), readings[-1])
 
 
 def _is_inverted(reading: Reading) -> bool:
@@ -274,23 +287,14 @@ def _is_inverted(reading: Reading) -> bool:
 
 def _ways(picture: Picture, steps: Steps) -> Iterator[Reading]:
     """Readings of a picture, the likeliest first: on a sheet that lies in it, by the polarity that its border suggests, and by
-    the other one. Those behind a sure one are only worked out when somebody asks for the other polarity."""
-    done = False
+    the other one. Each is worked out when it is asked for."""
     if (sheet := find_sheet(picture.grey)) is not None:
         part, (left, top) = on_sheet(picture.grey, sheet)
         reading = _on_part(picture, _read_polarity(_on_sheet(picture, sheet, part), steps, turned=False), (left, top), 1.0)
         yield replace(reading, notes=("read on the sheet that lies in the picture", *reading.notes))
-        done = not _is_doubtful(reading) and not steps.invert
-    if done:
-        yield from (Reading(()), Reading(()))
-        return
-    first = _read_polarity(picture, steps, turned=False)
-    yield first
-    if steps.invert or _is_doubtful(first):
-        other = _read_polarity(picture, steps, turned=True)
-        yield replace(other, notes=("light and dark taken the other way round than the border suggests", *other.notes))
-    else:
-        yield Reading(())
+    yield _read_polarity(picture, steps, turned=False)
+    other = _read_polarity(picture, steps, turned=True)
+    yield replace(other, notes=("light and dark taken the other way round than the border suggests", *other.notes))
 
 
 def _on_sheet(picture: Picture, sheet: npt.NDArray[np.bool_], part: Grey) -> Picture:
@@ -371,14 +375,9 @@ def _moved(box: Box, offset: tuple[float, float], scale: float) -> Box:
 
 def _cut_apart(picture: Picture, found: Ink, mask: npt.NDArray[np.bool_], steps: Steps) -> list[DigitImage]:
     """One digit; two when a cut through its ink makes two."""
-    whole = _masked_digit(picture, found, mask, steps)
-    if not is_two(whole.centred):
-        return [whole]
-    for part in cuts(mask):
-        found_digits = [_masked_digit(picture, found, one, steps) for one in (mask & part, mask & ~part)]
-        if not any(is_two(one.centred) for one in found_digits):
-            return [replace(one, parted=True) for one in found_digits]
-    return [replace(whole, touching=True)]
+    return _parted(_masked_digit(picture, found, mask, steps), (
+        [_masked_digit(picture, found, one, steps) for one in (mask & part, mask & ~part)] for part in cuts(mask)
+    ))  # fmt: skip
 
 
 def _masked_digit(picture: Picture, found: Ink, mask: npt.NDArray[np.bool_], steps: Steps) -> DigitImage:
