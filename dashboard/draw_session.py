@@ -76,13 +76,10 @@ def undo_stroke() -> None:
 def _show_content(content: dict[str, Any] | None) -> None:
     """Give the canvas a drawing. The number makes it another one for it, even when it is empty once more. Too much of one is
     not sent back: the canvas begins empty."""
-    with suppress(DrawingError):
+    try:
         check_canvas(content)
-        return _begin_with(content)
-    _begin_with(None)
-
-
-def _begin_with(content: dict[str, Any] | None) -> None:
+    except DrawingError:
+        content = None
     state = st.session_state
     state.draw_revision = state.get("draw_revision", 0) + 1
     state.draw_outdated = state.get("draw_sent")

@@ -301,7 +301,7 @@ def twin_accuracy_figure(scores: Mapping[str, Sequence[TwinScore]]) -> Figure:
 def gap_figure(points: Sequence[GapPoint], what: str) -> Figure:
     """The views of one run; `what` is "loss" or "accuracy"."""
     x, scale = [one.step for one in points], 100 if what == "accuracy" else 1
-    augmented = any(abs(one.clean_loss - one.train_loss) > 0 for one in points)
+    augmented = any(abs(one.clean_loss - one.train_loss) > 0 for one in points)  # NaN is no difference
     hover = "%{y:.2f} %" if what == "accuracy" else "%{y:.4f}"
     data = [
         _line(name, x, np.array([scale * getattr(one, f"{field}_{what}") for one in points]), color, dash, hovertemplate=hover,

@@ -48,8 +48,10 @@ def address() -> str:
     return st.context.ip_address or ""
 
 
-def asker() -> Asker:
-    """Who asks for a heavy job: it ends when their tab has been gone for a while."""
+def asker(*, for_all: bool = False) -> Asker:
+    """Who asks for a heavy job: it ends when their tab has been gone for a while, unless its answer is for all who look."""
+    if for_all:
+        return Asker(address(), may_control())
     return Asker(address(), may_control(), _Presence(session_id()).is_here)
 
 

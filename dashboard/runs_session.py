@@ -12,14 +12,14 @@ from core.config import TrainConfig
 from core.data import data_root, load_pool
 from core.errors import CoreError
 from core.events import Progress
-from core.jobs import Asker, JobSnapshot
+from core.jobs import JobSnapshot
 from core.run_bin import delete_run, empty_bin, restore_run
 from core.run_index import RunRow, index_of
 from core.run_notes import change_notes, tags_of
 from core.run_search import search
 from core.run_store import run_folder, runs_root
 from core.trainer import get_trainer
-from dashboard.policy_session import address, controlled, may_control, session_id
+from dashboard.policy_session import asker, controlled, session_id
 
 if TYPE_CHECKING:
     from core.predictor import Predictor
@@ -213,7 +213,7 @@ def start_dispute(first: str, second: str, dataset: str) -> None:
         yield Progress(0, 0, "Reading the digits")
         yield from disagreement(load(first), load(second), load_pool(dataset, data)[1])
 
-    get_trainer().jobs.start(dispute_job(first, second), steps, heavy=True, asker=Asker(address(), may_control()))
+    get_trainer().jobs.start(dispute_job(first, second), steps, heavy=True, asker=asker(for_all=True))
 
 
 def sweep_form() -> tuple[dict[str, str], int | None, float | None]:

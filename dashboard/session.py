@@ -16,7 +16,6 @@ from core.data import data_root, missing_files
 from core.errors import CoreError, RunError
 from core.events import Progress, RunStatus
 from core.hardware import choose_threads
-from core.jobs import Asker
 from core.preflight import check
 from core.presets import preset_named
 from core.run_notes import read_notes
@@ -24,7 +23,7 @@ from core.run_store import RunInfo, can_go_on, list_runs, read_info, run_folder,
 from core.trainer import SHUT_DOWN, get_trainer
 from dashboard.charts import Sent, View
 from dashboard.form_session import changed_choice, form_config, form_key
-from dashboard.policy_session import address, controlled, session_id
+from dashboard.policy_session import asker, controlled, session_id
 
 if TYPE_CHECKING:
     from core.proofs import ProofKind
@@ -258,10 +257,8 @@ def start_proof(run_id: str, kind: "ProofKind", config: TrainConfig) -> None:
     """Train the first steps of a run twice, in a process of its own."""
     from core.proofs import prove_apart
 
-    # It goes on when the tab is closed: it says something about the run, for all who look at it.
-    get_trainer().jobs.start(
-        proof_job(run_id, kind), lambda: prove_apart(kind, config, data_root()), heavy=True, asker=Asker(address())
-    )
+    get_trainer().jobs.start(proof_job(run_id, kind), lambda: prove_apart(kind, config, data_root()), heavy=True,
+                             asker=asker(for_all=True))  # fmt: skip
 
 
 def warm_up() -> None:

@@ -1,12 +1,18 @@
 """Pictures as people bring them; `tests/benchmarks/pictures.py` reads hundreds of each kind."""
 
+import dataclasses
+
 import numpy as np
 import pytest
+import torch
 
-from core.data import load_sample
+from core.batches import make_batches
+from core.data import load_sample, load_splits
 from core.digit_image import read
 from core.errors import DrawingError
 from core.picture import read_picture
+from core.predictor import Predictor
+from core.train_loop import copy_weights, new_state, train
 from tests.benchmarks.pictures import judged
 from tests.conftest import SAMPLE
 from tests.helpers.pictures import KINDS
@@ -15,15 +21,6 @@ from tests.helpers.pictures import KINDS
 @pytest.fixture(scope="module")
 def predictor():
     """Trained for some seconds on the embedded digits: right about nine in ten."""
-    import dataclasses
-
-    import torch
-
-    from core.batches import make_batches
-    from core.data import load_splits
-    from core.predictor import Predictor
-    from core.train_loop import copy_weights, new_state, train
-
     config = dataclasses.replace(SAMPLE, model="fast_cnn", epochs=3, train_size=4000, validation_size=100, learning_rate=2e-3,
                                  batch_size=64)  # fmt: skip
     splits, state = load_splits(config, "none"), new_state(config)
