@@ -90,10 +90,11 @@ def _headline(place: DeltaGenerator, shown: Sequence[Prediction], chosen: int, m
     if mode == "train" and len(shown) > 1:
         modes = f"digit {chosen + 1} {modes}, the others in eval mode"
     sure, second = _how_sure(shown, least, reading)
-    # The ink tells one drawing from another: by it a test sees which drawing an answer belongs to.
+    # The ink, all of it, tells one drawing from another: by it a test sees which drawing an answer belongs to.
+    ink = reading.digits[chosen].drawn if reading.whole is None else reading.whole
     size = "4.5rem" if len(read) < 3 else "3.25rem" if len(read) < 6 else "2.25rem"
     place.html(f'<div style="display:flex;flex-wrap:wrap;align-items:center;gap:4px 16px" role="status" '
-               f'aria-label="The answer is {read}" id="digit-lab-answer-{reading.digits[chosen].drawn.sum():.2f}">'
+               f'aria-label="The answer is {read}" id="digit-lab-answer-{ink.sum():.2f}">'
                f'<span class="digit-lab-answer" style="font-size:{size};line-height:1;font-weight:700;color:{color};min-width:'
                f'1ch">{read}</span><span>{sure}<br><span style="opacity:0.75">{second}</span><br>'
                f'<span style="opacity:0.75">{modes}</span></span></div>')  # fmt: skip
