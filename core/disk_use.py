@@ -8,7 +8,7 @@ from pathlib import Path
 
 from core.errors import RunError
 
-MIN_FREE_BYTES = 64 * 2**20
+MIN_FREE_BYTES, LARGEST_STATE_BYTES = 64 * 2**20, 8 * 2**20
 
 
 def disk_bytes(folder: Path) -> dict[str, int]:
@@ -22,16 +22,21 @@ def disk_bytes(folder: Path) -> dict[str, int]:
     return found
 
 
-def check_disk(root: Path) -> None:
+def check_disk(root: Path, states: int = 0) -> None:
     """Say so when there is no room for another run. Raises RunError.
 
-    The limits are MIN_FREE_BYTES of the disk, and DIGIT_LAB_MAX_GIB for all runs together where that is set.
+    Args:
+        states: how many whole training states the run will keep.
+
+    The limits are MIN_FREE_BYTES of the disk and LARGEST_STATE_BYTES for each state, and DIGIT_LAB_MAX_GIB for all runs
+    together where that is set.
     """
     existing = next(folder for folder in (root.absolute(), *root.absolute().parents) if folder.exists())
     free = shutil.disk_usage(existing).free
-    if free < MIN_FREE_BYTES:
-        raise RunError(f"Only {free / 2**20:,.0f} MiB are free on the disk of {root}; a run may need "
-                       f"{MIN_FREE_BYTES // 2**20}. Make room: delete runs on the Runs page, for good, or choose another "
+    need = MIN_FREE_BYTES + states * LARGEST_STATE_BYTES
+    if free < need:
+        raise RunError(f"Only {free / 2**20:,.0f} MiB are free on the disk of {root}; this run may need "
+                       f"{need // 2**20}. Make room: delete runs on the Runs page, for good, or choose another "
                        "folder with DIGIT_LAB_RUNS.")  # fmt: skip
     limit = os.environ.get("DIGIT_LAB_MAX_GIB")
     if not limit:

@@ -66,6 +66,7 @@ def evaluating(
         mistakes=_worst_mistakes(digits, probabilities, predicted),
         seconds=perf_counter() - began,
         unanswered=int((predicted == NO_ANSWER).sum()),
+        unanswered_by_label=tuple(np.bincount(digits.labels[predicted == NO_ANSWER], minlength=10).tolist()),
     )
 
 

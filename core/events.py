@@ -135,6 +135,7 @@ class Evaluation:
         mistakes: the most confidently wrong digits, worst first.
         seconds: duration.
         unanswered: digits for which the model gave NaN or infinity, which is no answer; they count as wrong.
+        unanswered_by_label: the same for each of the ten labels; they are in no column of the confusion matrix.
     """
 
     loss: float
@@ -143,6 +144,7 @@ class Evaluation:
     mistakes: tuple[Mistake, ...]
     seconds: float
     unanswered: int = 0
+    unanswered_by_label: tuple[int, ...] = (0,) * 10
 
 
 @dataclass(frozen=True)

@@ -258,6 +258,7 @@ def _evaluation_of(values: dict[str, Any]) -> Evaluation:
     mistakes = tuple(record(Mistake, {**one, "image": base64.b64decode(one["image"])}) for one in values["mistakes"])
     found = record(Evaluation, {**values, "mistakes": mistakes})
     whole = len(found.confusion) == 10 and all(len(row) == 10 for row in found.confusion)
+    whole = whole and len(found.unanswered_by_label) == 10 and min(found.unanswered_by_label) >= 0
     if not whole or any(len(one.image) != 784 or {one.label, one.predicted} - set(range(10)) for one in mistakes):
         raise ValueError("an evaluation of something else than ten digits")
     if not 0 <= found.accuracy <= 1 or not 0 <= found.seconds < math.inf or found.unanswered < 0:

@@ -4,6 +4,7 @@ import math
 import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,8 @@ import numpy as np
 from core.config import TrainConfig, field_kind, format_value, parse_value, settings
 from core.errors import ConfigError, RunError
 from core.events import Progress, RunStatus
-from core.run_notes import change_notes
+from core.run_index import index_of
+from core.run_notes import MAX_TAGS, change_notes, read_notes
 from core.run_store import read_info, run_folder
 from core.trainer import MAX_QUEUE, Trainer
 
@@ -131,6 +133,17 @@ def _plain(name: str, value: Any) -> Any:
     )
 
 
+def trained_already(configs: Sequence[TrainConfig], runs_root: Path) -> dict[TrainConfig, str]:
+    """Those of the configurations that a finished run of this folder was trained with, and its id: equal settings give equal
+    results, so a sweep that was cut short goes on where it was. Forks, lessons and runs from elsewhere do not count."""
+    wanted, found = set(configs), {}
+    for row in index_of(runs_root).rows():
+        own = row.info.parent is None and not row.info.imported
+        if own and row.info.status == RunStatus.FINISHED and row.config in wanted:
+            found.setdefault(row.config, row.run_id)
+    return found
+
+
 def run_sweep(
     sweep: Sweep, trainer: Trainer, data_root: Path, runs_root: Path, *, minutes: float | None = None
 ) -> Iterator[Progress | str]:
@@ -140,14 +153,21 @@ def run_sweep(
         minutes: the budget; what trains when it is spent is stopped, and the rest is left out. Waiting for others costs
             nothing of it. None: no limit.
 
-    Gives progress, and each run's id when it is started. Ending the iteration stops the run in progress.
+    Gives progress, and each run's id when it is started; one that was trained before (`trained_already`) gets the sweep's tag
+    and is not trained again. Ending the iteration stops the run in progress.
 
     Raises:
         RunError: a run could not be started, or the disk takes no more.
     """
     budget, spent = 60 * minutes if minutes is not None else float("inf"), 0.0
     total = len(sweep.configs)
+    known = trained_already(sweep.configs, runs_root)
     for number, config in enumerate(sweep.configs):
+        if before := known.get(config):
+            with suppress(RunError):  # deleted meanwhile
+                _tag(run_folder(runs_root, before), sweep.tag)
+                yield before
+                continue
         words = f"Run {number + 1} of {total}: {_name(config, sweep.varied)}"
         while len(trainer.active()) > MAX_QUEUE:
             yield Progress(number, total, f"{words} (the queue is full)", "runs")
@@ -171,7 +191,14 @@ def run_sweep(
         finally:
             trainer.stop(run_id)
         _refuse_full_disk(folder)
-    yield Progress(total, total, f"All {total} runs are done", "runs")
+    before = f", {len(known)} of them before this sweep" if known else ""
+    yield Progress(total, total, f"All {total} runs are done{before}", "runs")
+
+
+def _tag(folder: Path, tag: str) -> None:
+    tags = read_notes(folder).tags
+    if len(tags) < MAX_TAGS:  # a person's own are not pushed out
+        change_notes(folder, tags=(*tags, tag))
 
 
 def _refuse_full_disk(folder: Path) -> None:

@@ -106,7 +106,7 @@ class Trainer:
             fit. CheckpointError, DeviceError: of an origin.
         """
         config.validate()
-        check_disk(runs_root)
+        check_disk(runs_root, config.checkpoints_kept)
         with self._wake:
             wanted = token, config, _origin_key(origin)
             for run_id, run in self._runs.items():

@@ -36,6 +36,8 @@ def pin_row(image: DigitImage, prediction: Prediction) -> None:
 
 def pins_panel(chosen: Chosen) -> None:
     """The pinned drawings, what the model says of them, their accuracy over the run, and the lesson."""
+    if problem := draw_session.pins_problem():
+        st.warning(theme.plain(problem))
     try:
         pins = load_pins(pins_root())
     except CoreError as error:

@@ -266,16 +266,21 @@ def unpin(pin_id: str) -> None:
     """Drop a kept drawing."""
     from core.pins import remove_pin
 
-    st.session_state.pin_problem = ""
+    st.session_state.pins_problem = ""
     try:
         remove_pin(pins_root(), pin_id)
     except CoreError as error:
-        st.session_state.pin_problem = str(error)
+        st.session_state.pins_problem = str(error)
 
 
 def pin_problem() -> str:
     """Why the last drawing was not kept; "" when it was."""
     return st.session_state.get("pin_problem", "")
+
+
+def pins_problem() -> str:
+    """Why the last change of a kept drawing failed; "" when it did not."""
+    return st.session_state.get("pins_problem", "")
 
 
 def relabel(pin_id: str, key: str, drawn: int) -> None:
@@ -284,8 +289,8 @@ def relabel(pin_id: str, key: str, drawn: int) -> None:
         return
     from core.pins import relabel_pin
 
-    st.session_state.pin_problem = ""
+    st.session_state.pins_problem = ""
     try:
         relabel_pin(pins_root(), pin_id, int(st.session_state[key]))
     except CoreError as error:
-        st.session_state.pin_problem = str(error)
+        st.session_state.pins_problem = str(error)

@@ -59,7 +59,7 @@ def _switch_show(lab: Lab, params: Params, results: tuple[Any, ...]) -> None:
     both = bool(lab.layers.batchnorm and lab.layers.dropout)
     plot(modes_charts.one_switch_figure(found, both), key="m_switch",
          alt=f"Accuracy: eval mode {percent(found.eval.accuracy)}, train mode {percent(found.train.accuracy)}")  # fmt: skip
-    say(_switch_words(lab, params, found, both))
+    say(switch_words(lab, params, found, both))
     changed = found.changed
     st.markdown(
         f"**{len(changed):,} of {len(lab.test):,} digits changed their answer**"
@@ -76,7 +76,8 @@ def _switch_show(lab: Lab, params: Params, results: tuple[Any, ...]) -> None:
     ))  # fmt: skip
 
 
-def _switch_words(lab: Lab, params: Params, found: OneSwitch, both: bool) -> str:
+def switch_words(lab: Lab, params: Params, found: OneSwitch, both: bool) -> str:
+    """What forgetting eval() cost, by the figures and the layers that this model has."""
     lost = found.train.accuracy - found.eval.accuracy
     parts = []
     if both:
@@ -91,9 +92,13 @@ def _switch_words(lab: Lab, params: Params, found: OneSwitch, both: bool) -> str
         return words + (f"In eval mode {unanswered:,} digits get no answer at all (NaN): the running statistics or weights are "
                         "broken, and train mode, which measures each batch anew, does not use the statistics.")  # fmt: skip
     if abs(lost) < _NO_EFFECT:
-        return words + ("For this model and these batches forgetting `eval()` costs hardly anything: " + (
-            "its BatchNorms average over whole maps and many digits." if lab.layers.batchnorm else "so little is dropped.")
-            + " Each answer still depends on what else is in the batch, or on chance.")  # fmt: skip
+        why = ("each batch's mean and variance are close to those of the whole training" if lab.layers.batchnorm
+               else "what Dropout leaves suffices")  # fmt: skip
+        return words + (f"For this model and these batches forgetting `eval()` costs hardly anything: {why}. Each answer still "
+                        "depends on what else is in the batch, or on chance.")  # fmt: skip
+    if lost > 0 and not lab.layers.batchnorm:
+        return words + (f"Here train mode is better, by chance: {layer_words(lab.layers)}, others in each run. Measure again, "
+                        "or on more digits, before you believe it.")  # fmt: skip
     if lost > 0:
         return words + (f"Here train mode is better: {layer_words(lab.layers)}. That is a sign that the running statistics do "
                         "not fit these digits; recalibrate them (see Poisoning) rather than leave train mode on.")  # fmt: skip

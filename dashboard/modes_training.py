@@ -1,5 +1,6 @@
 """Experiments that train: warming up, twins with and without a layer, and a run seen in both modes."""
 
+import math
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
@@ -175,6 +176,10 @@ def _gap_show(lab: Lab, params: Params, results: tuple[Any, ...]) -> None:
     say(gap_words(found[-1], params["_what"], lab) + live)
 
 
+_SIDES = {"optimizer": "what the optimizer saw", "again": "the same batches again", "train": "eval mode on the same batches",
+          "clean": "the same digits without augmentation", "validation": "validation digits"}  # fmt: skip
+
+
 def _signed_points(share: float) -> str:
     return f"{100 * share:+.1f} points".replace("-", "−")
 
@@ -188,6 +193,9 @@ def gap_words(point: GapPoint, what: str, lab: Lab) -> str:
     else:
         values = {name: getattr(point, f"{name}_loss") for name in ("optimizer", "again", "train", "clean", "validation")}
         shown, part, none = "{:.4f}".format, lambda one: f"{one:+.4f}".replace("-", "−"), 0.00005
+    if broken := [_SIDES[name] for name, value in values.items() if not math.isfinite(value)]:
+        return (f"At step {point.step:,} there is no number for {', '.join(broken)}: the loss of these weights is NaN or "
+                "infinite, so there is no gap to take apart.")  # fmt: skip
     words = (f"At step {point.step:,} the optimizer saw {shown(values['optimizer'])} on {point.digits:,} digits, and "
              f"validation digits have {shown(values['validation'])}. In between, one thing changed at a time: ")  # fmt: skip
     steps = [f"{part(values['optimizer'] - values['again'])} is what it **learned meanwhile** (the same batches in "

@@ -73,6 +73,12 @@ def session_id() -> str:
     return context.session_id if context else "none"
 
 
+def is_timed_refresh() -> bool:
+    """Whether only a part of the page is drawn anew."""
+    context = get_script_run_ctx()
+    return bool(context and context.fragment_ids_this_run)
+
+
 def controlled(action: Callable[Arguments, None]) -> Callable[Arguments, None]:
     """A callback that does nothing but say so in a session without the password. The page's disabled buttons are only a
     courtesy; this is the check."""

@@ -327,10 +327,11 @@ def _evaluation(snapshot: RunSnapshot) -> None:
         plot(score_charts.confusion_drawn(evaluation.confusion), key="confusion", alt="Confusion matrix of the ten digits")
     with right:
         st.markdown("**Accuracy of each digit**")
-        plot(score_charts.per_digit_drawn(evaluation.confusion), key="per_digit", alt="Accuracy of each of the ten digits")
+        plot(score_charts.per_digit_drawn(evaluation.confusion, evaluation.unanswered_by_label), key="per_digit",
+             alt="Accuracy of each of the ten digits")  # fmt: skip
     if evaluation.unanswered:
         st.warning(f"{evaluation.unanswered:,} digits got no answer at all: the network gave NaN or infinity for them. They "
-                   "count as wrong and stand in no column.", icon=":material/error:")  # fmt: skip
+                   "count as wrong and stand in no column of the confusion matrix.", icon=":material/error:")  # fmt: skip
     if evaluation.mistakes:
         st.markdown("**Most confidently wrong**")
         st.html("".join(_mistake(one) for one in evaluation.mistakes))

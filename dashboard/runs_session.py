@@ -251,13 +251,17 @@ def planned_sweep(base: TrainConfig | None) -> tuple[int, str]:
     choices, runs, _ = sweep_form()
     if base is None or not choices or not all(text.strip() for text in choices.values()):
         return 0, ""
-    from core.sweep import sweep_of
+    from core.sweep import sweep_of, trained_already
 
     try:
         sweep = sweep_of(base, choices, random_runs=runs, seed=base.seed)
     except CoreError as error:
         return 0, str(error)
-    return len(sweep.configs), sweep.note
+    notes = [sweep.note] if sweep.note else []
+    if known := len(trained_already(sweep.configs, runs_root())):
+        notes.append(f"Trained with equal settings before: {known} of these {len(sweep.configs)}. They get the sweep's tag and "
+                     "are not trained again")  # fmt: skip
+    return len(sweep.configs), ". ".join(notes)
 
 
 def sweep_problem() -> str:

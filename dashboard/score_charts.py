@@ -19,9 +19,9 @@ def confusion_drawn(confusion: Confusion) -> Drawn:
 
 
 @functools.lru_cache(maxsize=64)
-def per_digit_drawn(confusion: Confusion) -> Drawn:
+def per_digit_drawn(confusion: Confusion, unanswered: tuple[int, ...]) -> Drawn:
     """`per_digit_figure`, kept."""
-    return as_drawn(per_digit_figure(confusion))
+    return as_drawn(per_digit_figure(confusion, unanswered))
 
 
 def confusion_figure(confusion: Confusion) -> go.Figure:
@@ -41,10 +41,10 @@ def confusion_figure(confusion: Confusion) -> go.Figure:
     return drawn
 
 
-def per_digit_figure(confusion: Confusion) -> go.Figure:
-    """Accuracy of each digit."""
+def per_digit_figure(confusion: Confusion, unanswered: tuple[int, ...]) -> go.Figure:
+    """Accuracy of each digit; those without an answer, counted by label, are wrong."""
     counts = np.array(confusion)
-    totals = np.maximum(counts.sum(1), 1)
+    totals = np.maximum(counts.sum(1) + unanswered, 1)
     accuracy = 100 * counts.diagonal() / totals
     labels = [f"{one:.1f}" for one in accuracy]
     drawn = go.Figure(go.Bar(

@@ -23,7 +23,7 @@ from core.run_store import RunInfo, can_go_on, list_runs, read_info, run_folder,
 from core.trainer import SHUT_DOWN, get_trainer
 from dashboard.charts import Sent, View
 from dashboard.form_session import changed_choice, form_config, form_key
-from dashboard.policy_session import asker, controlled, session_id
+from dashboard.policy_session import asker, controlled, is_timed_refresh, session_id
 
 if TYPE_CHECKING:
     from core.proofs import ProofKind
@@ -112,7 +112,8 @@ def show_run(run_id: str) -> None:
 def shown_run() -> str | None:
     """The run to show: the chosen one, else the one that trains, else the newest; None before the first."""
     state, there = st.session_state, st.query_params.get("run")
-    if there and there != state.get("run_in_address"):  # a link, or the browser's Back
+    # A link, or the browser's Back: both draw the whole page. A timer's refresh may carry the address from before a click.
+    if there and there != state.get("run_in_address") and not is_timed_refresh():
         state.shown_run = state.run_in_address = there
     if chosen := state.get("shown_run"):
         if there != chosen:  # another page took it out of the address

@@ -33,6 +33,7 @@ def test_a_network_of_nan_answers_nothing_and_is_right_about_nothing():
     digits = Digits(random.integers(0, 255, (50, 1, 28, 28), dtype=np.uint8), np.zeros(50, np.int64))
     found = evaluate(model, digits, torch.device("cpu"))
     assert (found.accuracy, found.unanswered) == (0.0, 50)
+    assert found.unanswered_by_label == (50, *[0] * 9)
     assert sum(map(sum, found.confusion)) == 0
     predictor = Predictor(model.state_dict(), TrainConfig(model="lab_cnn"), 0)
     one = predictor.predict(np.zeros((1, 1, 28, 28), np.float32))[0]

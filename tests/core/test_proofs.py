@@ -1,6 +1,9 @@
 import dataclasses
 import json
+import subprocess
+import sys
 
+import psutil
 import pytest
 import torch
 
@@ -83,6 +86,20 @@ def test_it_runs_in_a_process_of_its_own_and_can_be_stopped(tmp_path):
     steps.close()
     with pytest.raises(RunError, match="MNIST"):
         list(prove_apart("repeat", dataclasses.replace(SAMPLE, dataset="mnist"), tmp_path / "nothing"))
+
+
+def test_its_process_ends_when_its_server_is_killed(tmp_path):
+    config = dataclasses.replace(SAMPLE, model="mlp", epochs=500)
+    lines = ("from pathlib import Path; from core.config import TrainConfig; from core.proofs import prove_apart\n"
+             f"for one in prove_apart('repeat', TrainConfig.from_json({config.to_json()!r}), Path({str(tmp_path)!r})):\n"
+             "    print(getattr(one, 'done', 0), flush=True)")  # fmt: skip
+    with subprocess.Popen([sys.executable, "-c", lines], stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        next(line for line in server.stdout if int(line) > 0)
+        children = psutil.Process(server.pid).children(recursive=True)
+        server.kill()
+        assert children
+        assert not psutil.wait_procs(children, timeout=30)[1]
 
 
 def test_the_command_line_says_it_in_a_sentence_or_as_json(capsys, tmp_path):

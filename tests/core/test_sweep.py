@@ -11,7 +11,7 @@ from core.events import Progress, RunStatus
 from core.models import build_model
 from core.predictor import Predictor
 from core.run_index import RunIndex
-from core.sweep import run_sweep, sweep_of
+from core.sweep import run_sweep, sweep_of, trained_already
 from tests.conftest import SAMPLE, wait_for, wait_for_job
 
 SHORT = dataclasses.replace(SAMPLE, train_size=128, validation_size=50, epochs=1, model="mlp")
@@ -69,6 +69,26 @@ def test_a_sweep_trains_its_runs_one_after_the_other_and_tags_them(trainer, runs
         assert rows[run_id].notes.tags == (sweep.tag,)
         assert rows[run_id].title == f"learning_rate {rate}"
         assert rows[run_id].info.status == RunStatus.FINISHED
+
+
+def test_a_sweep_that_was_cut_short_trains_what_is_missing(trainer, runs, tmp_path):
+    choices = {"learning_rate": "1e-3, 1e-2, 1e-1"}
+    first = sweep_of(SHORT, choices)
+    steps = run_sweep(first, trainer, tmp_path, runs)
+    done = [next(one for one in steps if isinstance(one, str))]
+    done.append(next(one for one in steps if isinstance(one, str)))  # the first has ended by now
+    steps.close()
+    assert trainer.wait_until_idle(20)
+    finished = {row.run_id for row in RunIndex(runs).rows() if row.info.status == RunStatus.FINISHED}
+    assert done[0] in finished
+    again = sweep_of(SHORT, choices)
+    ids = [one for one in run_sweep(again, trainer, tmp_path, runs) if isinstance(one, str)]
+    assert {run_id for run_id in ids if run_id in done} == finished
+    rows = {row.run_id: row for row in RunIndex(runs).rows()}
+    assert [rows[run_id].config for run_id in ids] == list(again.configs)
+    assert all(again.tag in rows[run_id].notes.tags for run_id in ids)
+    assert first.tag in rows[done[0]].notes.tags
+    assert trained_already(again.configs, runs) == dict(zip(again.configs, ids, strict=True))
 
 
 def test_a_spent_budget_stops_the_run_in_progress(trainer, runs, tmp_path):

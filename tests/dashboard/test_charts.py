@@ -127,9 +127,11 @@ def test_confusion_and_digits():
     assert matrix.data[0].z[3][3] == 0
     assert matrix.data[0].z[3][4] == 1
     assert matrix.data[0].text[3][3] == 10
-    bars = score_charts.per_digit_figure(SCORE.confusion).data[0].y
+    bars = score_charts.per_digit_figure(SCORE.confusion, SCORE.unanswered_by_label).data[0].y
     assert bars[0] == pytest.approx(100 * 10 / 11)
     assert bars[9] == 100
+    half = score_charts.per_digit_figure(SCORE.confusion, (0,) * 9 + (int(sum(SCORE.confusion[9])),)).data[0].y
+    assert half[9] == 50  # what gets no answer is wrong
 
 
 def test_the_schedule_preview_is_drawn():

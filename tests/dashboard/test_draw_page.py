@@ -12,6 +12,7 @@ from PIL import Image
 import core.trainer
 from core.digit_image import read
 from core.drawing import Drawing, Stroke
+from core.errors import RunError
 from core.events import RunStatus
 from core.pins import add_pin, load_pins
 from core.predictor import fingerprint, load_predictor
@@ -250,6 +251,20 @@ def test_pins_are_kept_labelled_and_removed(page, runs):
     button(app, "Remove").click().run()
     assert not app.exception
     assert len(load_pins(runs)) == 9
+
+
+def test_a_pin_that_cannot_be_changed_says_so_without_a_drawing(page, runs, monkeypatch):
+    add_pin(runs, np.full((28, 28), 9, np.uint8), 1)
+    app = page(None)
+
+    def full(*_):
+        raise RunError("The disk is full.")
+
+    monkeypatch.setattr("core.pins.remove_pin", full)
+    button(app, "Remove").click().run()
+    assert not app.exception
+    assert "The disk is full." in texts(app)
+    assert len(load_pins(runs)) == 1
 
 
 def test_a_lesson_becomes_a_run_that_names_its_parent(page, runs, trained):

@@ -1,12 +1,14 @@
 """The pages under AppTest: no browser, the real core behind them."""
 
 import dataclasses
+from types import SimpleNamespace
 
 import pytest
 
 import core.trainer
 from core.events import RunStatus
 from core.run_store import list_runs
+from dashboard import session
 from tests.conftest import SAMPLE, wait_for, wait_for_job, wait_for_status
 from tests.dashboard.conftest import button, texts
 
@@ -362,3 +364,19 @@ def test_many_viewers_share_five_refreshes_a_second_and_those_who_left_do_not_co
     assert seconds == {1: 1, 5: 1, 6: 2, 30: 6, 200: 10}
     now[0] += 30
     assert session.refresh_seconds() == 1
+
+
+class Session(dict):
+    """As st.session_state: items are attributes."""
+
+    __getattr__, __setattr__ = dict.__getitem__, dict.__setitem__
+
+
+@pytest.mark.parametrize(("fragments", "expected"), [(["timer"], "new"), (None, "old")])
+def test_a_timers_refresh_with_an_old_address_does_not_bring_the_old_run_back(fragments, expected, monkeypatch):
+    address = {}
+    monkeypatch.setattr("dashboard.session.st", SimpleNamespace(session_state=Session(), query_params=address))
+    monkeypatch.setattr("dashboard.policy_session.get_script_run_ctx", lambda: SimpleNamespace(fragment_ids_this_run=fragments))
+    session.show_run("new")
+    address["run"] = "old"  # what a timer sends that fired before the click, or a person who went Back
+    assert session.shown_run() == expected
