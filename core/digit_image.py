@@ -21,6 +21,7 @@ from core.data import MEAN, STD
 from core.drawing import Drawing, Grey, Stroke, extent, render
 from core.drawing_limits import too_many_marks
 from core.measures import Measures, count_blobs, measure, stroke_width
+from core.paper_lines import LINES_OUT
 from core.picture import Ink, Picture, closer, find_ink, is_dark_on_light
 from core.segments import Box, group_marks, mark_of_points, marks_of_labels
 from core.sheet import find_sheet, on_sheet
@@ -155,6 +156,11 @@ class Reading:
     notes: tuple[str, ...] = ()
     whole: Grey | None = None
     certain: bool = False
+
+    @property
+    def lined(self) -> bool:
+        """Whether lines of the paper were taken out: where one crosses a digit, ink may be missing, so nothing read is sure."""
+        return LINES_OUT in self.notes
 
 
 def read(source: "Drawing | Picture | TestDigit", steps: Steps = Steps()) -> Reading:

@@ -12,6 +12,8 @@ Mask = npt.NDArray[np.bool_]
 _STRETCH, _REACH, _END = 0.035, 0.55, 0.05
 _THICKEST = 0.02
 
+LINES_OUT = "lines of the paper taken out"
+
 
 def without_lines(flat: Grey, mask: Mask) -> tuple[Grey, Mask, tuple[str, ...]]:
     """(ink without lines, its mask, what was taken out in words).
@@ -35,7 +37,7 @@ def without_lines(flat: Grey, mask: Mask) -> tuple[Grey, Mask, tuple[str, ...]]:
         kept = ndimage.binary_propagation(sure, mask=mask & ~near | sure)
     else:
         kept = mask & ~near | _crossed(mask & ~near, near)
-    return np.where(kept | ~(near | mask), flat, 0).astype(np.float32), kept, ("lines of the paper taken out",)
+    return np.where(kept | ~(near | mask), flat, 0).astype(np.float32), kept, (LINES_OUT,)
 
 
 def _lines(mask: Mask) -> Mask:

@@ -114,6 +114,8 @@ def _how_sure(shown: Sequence[Prediction], least: Prediction, reading: Reading) 
     words = confidence_words(confidence).capitalize()
     if any(image.parted for image in reading.digits):
         return f"<b>Taken apart by guess</b>: {sure} for the {least.digit}", "leave a gap between digits that touch"
+    if reading.lined:
+        return f"<b>Read between the paper's lines</b>: {sure}", "where a line crosses the digit, ink may be missing"
     if len(shown) > 1:
         return f"<b>{words}</b>: {sure} for the {least.digit}, the least sure of them", second
     return f"<b>{words}</b>: {sure}", second

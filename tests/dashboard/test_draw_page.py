@@ -10,6 +10,7 @@ import pytest
 from PIL import Image
 
 import core.trainer
+from core.data import load_sample
 from core.digit_image import read
 from core.drawing import Drawing, Stroke
 from core.errors import RunError
@@ -22,6 +23,7 @@ from tests.conftest import SAMPLE, wait_for, wait_for_job, wait_for_status
 from tests.core.shapes import arc, as_canvas, drawing
 from tests.core.test_picture import PICTURES
 from tests.dashboard.conftest import button, texts
+from tests.helpers.pictures import KINDS
 
 
 @pytest.fixture(scope="module")
@@ -202,6 +204,13 @@ def upload(app, content, name="digit.png"):
     app.file_uploader(key="draw_upload_0").upload(name, content).run()
     assert not app.exception
     return app
+
+
+def test_a_digit_between_the_papers_lines_is_never_called_sure(page):
+    sample = KINDS["ruled_30"][1](load_sample()[1], np.random.default_rng(5))
+    shown = " ".join(one.proto.body for one in upload(page(), sample.content, "ruled.jpg").get("html"))
+    assert "Read between the paper's lines" in shown
+    assert "where a line crosses the digit, ink may be missing" in shown
 
 
 def test_an_uploaded_picture_is_read(page):
