@@ -207,7 +207,7 @@ def upload(app, content, name="digit.png"):
 
 
 def test_a_digit_between_the_papers_lines_is_never_called_sure(page):
-    sample = KINDS["ruled_30"][1](load_sample()[1], np.random.default_rng(5))
+    sample = KINDS["ruled_60"][1](load_sample()[1], np.random.default_rng(5))
     shown = " ".join(one.proto.body for one in upload(page(), sample.content, "ruled.jpg").get("html"))
     assert "Read between the paper's lines" in shown
     assert "where a line crosses the digit, ink may be missing" in shown
