@@ -287,13 +287,14 @@ def _shift_words(one: ShiftScore, augmented: bool) -> str:
                     "train on such images, or to recalibrate the statistics on them (see Poisoning) in eval mode.")  # fmt: skip
 
 
-ANSWERS: dict[str, Experiment] = {
-    "switch": Experiment("One switch", "What does forgetting model.eval() cost?", "either", _switch_controls, _switch_steps,
-                         _switch_show, modes_code.one_switch),
-    "size": Experiment("Batch size", "How many digits must share a batch?", "either", _size_controls, _size_steps, _size_show,
-                       modes_code.batch_size),
-    "company": Experiment("Company", "Does it matter who else is in the batch?", "batchnorm", _company_controls,
-                          _company_steps, _company_show, modes_code.company),
-    "shift": Experiment("Shift", "Which mode minds darker, paler or noisier images?", "batchnorm", _shift_controls,
-                        _shift_steps, _shift_show, modes_code.shift),
-}  # fmt: skip
+ONE_SWITCH = Experiment("One switch", "What does forgetting model.eval() cost?", "either", _switch_controls, _switch_steps,
+                         _switch_show, modes_code.one_switch)  # fmt: skip
+
+BATCH_SIZE = Experiment("Batch size", "How many digits must share a batch?", "either", _size_controls, _size_steps, _size_show,
+                       modes_code.batch_size)  # fmt: skip
+
+COMPANY = Experiment("Company", "Does it matter who else is in the batch?", "batchnorm", _company_controls,
+                          _company_steps, _company_show, modes_code.company)  # fmt: skip
+
+DISTRIBUTION_SHIFT = Experiment("Shift", "Which mode minds darker, paler or noisier images?", "batchnorm", _shift_controls,
+                        _shift_steps, _shift_show, modes_code.shift)  # fmt: skip

@@ -68,7 +68,5 @@ def _show(lab: Lab, params: Params, results: tuple[Any, ...]) -> None:
         st.caption(f"This model was trained with p = {trained:g}.")
 
 
-DROPOUT: dict[str, Experiment] = {
-    "dropout": Experiment("Dropout", "How can a layer that drops at random give a steady answer?", "", _controls, _steps, _show,
-                          modes_code.dropout),
-}  # fmt: skip
+DROPOUT_PASSES = Experiment("Dropout", "How can a layer that drops at random give a steady answer?", "", _controls, _steps, _show,
+                          modes_code.dropout)  # fmt: skip

@@ -217,11 +217,11 @@ def _cost_show(lab: Lab, params: Params, results: tuple[Any, ...]) -> None:
         "Neither does the other's work; for answers use both.")  # fmt: skip
 
 
-LAYERS: dict[str, Experiment] = {
-    "inside": Experiment("Inside a layer", "What does BatchNorm compute in each mode?", "batchnorm", _inside_controls,
-                         _inside_steps, _inside_show, modes_code.inside),
-    "poison": Experiment("Poisoning", "Can merely looking at a model spoil it?", "batchnorm", _poison_controls, _poison_steps,
-                         _poison_show, modes_code.poisoning),
-    "no_grad": Experiment("eval or no_grad", "Is model.eval() the same as torch.no_grad()?", "", _cost_controls, _cost_steps,
-                          _cost_show, modes_code.two_by_two),
-}  # fmt: skip
+INSIDE_LAYER = Experiment("Inside a layer", "What does BatchNorm compute in each mode?", "batchnorm", _inside_controls,
+                         _inside_steps, _inside_show, modes_code.inside)  # fmt: skip
+
+POISONING = Experiment("Poisoning", "Can merely looking at a model spoil it?", "batchnorm", _poison_controls, _poison_steps,
+                         _poison_show, modes_code.poisoning)  # fmt: skip
+
+EVAL_OR_NO_GRAD = Experiment("eval or no_grad", "Is model.eval() the same as torch.no_grad()?", "", _cost_controls, _cost_steps,
+                          _cost_show, modes_code.two_by_two)  # fmt: skip

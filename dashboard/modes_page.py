@@ -8,16 +8,26 @@ from core.run_store import RunInfo
 from dashboard import model_session, modes_session, session, theme
 from dashboard.model_row import model_row, model_warning, nothing_yet
 from dashboard.model_session import Chosen
-from dashboard.modes_answers import ANSWERS
-from dashboard.modes_dropout import DROPOUT
+from dashboard.modes_answers import BATCH_SIZE, COMPANY, DISTRIBUTION_SHIFT, ONE_SWITCH
+from dashboard.modes_dropout import DROPOUT_PASSES
 from dashboard.modes_lab import Experiment, Lab, make_lab, newer_weights
-from dashboard.modes_layers import LAYERS
-from dashboard.modes_training import TRAINING
+from dashboard.modes_layers import EVAL_OR_NO_GRAD, INSIDE_LAYER, POISONING
+from dashboard.modes_training import DURING_TRAINING, WARMING_UP, WITH_AND_WITHOUT
 from dashboard.policy_session import may_control
 
-_ALL = ANSWERS | LAYERS | DROPOUT | TRAINING
-_ORDER = ("switch", "size", "company", "inside", "warm_up", "poison", "shift", "dropout", "twins", "gap", "no_grad")
-EXPERIMENTS: dict[str, Experiment] = {name: _ALL[name] for name in _ORDER}
+EXPERIMENTS: dict[str, Experiment] = {
+    "switch": ONE_SWITCH,
+    "size": BATCH_SIZE,
+    "company": COMPANY,
+    "inside": INSIDE_LAYER,
+    "warm_up": WARMING_UP,
+    "poison": POISONING,
+    "shift": DISTRIBUTION_SHIFT,
+    "dropout": DROPOUT_PASSES,
+    "twins": WITH_AND_WITHOUT,
+    "gap": DURING_TRAINING,
+    "no_grad": EVAL_OR_NO_GRAD,
+}
 LAB_PRESET = "train-eval"
 
 
@@ -31,7 +41,7 @@ def modes_page(choices: list[RunInfo]) -> None:
     lab = make_lab(chosen)
     model_row(lab.chosen if lab else chosen, choices)
     name = st.pills("Question", list(EXPERIMENTS), default="switch", required=True, key=modes_session.EXPERIMENT_KEY,
-                    format_func=lambda one: f"{_ORDER.index(one) + 1} {EXPERIMENTS[one].title}", bind="query-params",
+                    format_func=lambda one: f"{list(EXPERIMENTS).index(one) + 1} {EXPERIMENTS[one].title}", bind="query-params",
                     label_visibility="collapsed")  # fmt: skip
     if lab is None:
         _not_yet(chosen)

@@ -215,12 +215,12 @@ def gap_words(point: GapPoint, what: str, lab: Lab) -> str:
     return words + "; ".join(steps) + f".{smoothing}"
 
 
-TRAINING: dict[str, Experiment] = {
-    "warm_up": Experiment("Warming up", "How do the running statistics find their values?", "", _warm_controls, _warm_steps,
-                          _warm_show, modes_code.warming_up, measured=_FRESH),
-    "twins": Experiment("With and without", "What do BatchNorm and Dropout change in training?", "", _twin_controls,
-                        _twin_steps, _twin_show, modes_code.twins, begins_by_itself=False, measured=_FRESH),
-    "gap": Experiment("During training", "How much of the gap between train and validation is the mode's?", "", _gap_controls,
+WARMING_UP = Experiment("Warming up", "How do the running statistics find their values?", "", _warm_controls, _warm_steps,
+                          _warm_show, modes_code.warming_up, measured=_FRESH)  # fmt: skip
+
+WITH_AND_WITHOUT = Experiment("With and without", "What do BatchNorm and Dropout change in training?", "", _twin_controls,
+                        _twin_steps, _twin_show, modes_code.twins, begins_by_itself=False, measured=_FRESH)  # fmt: skip
+
+DURING_TRAINING = Experiment("During training", "How much of the gap between train and validation is the mode's?", "", _gap_controls,
                       _gap_steps, _gap_show, modes_code.gap,
-                      measured="From the weights that the run keeps on its way."),
-}  # fmt: skip
+                      measured="From the weights that the run keeps on its way.")  # fmt: skip

@@ -28,7 +28,9 @@ from dashboard.policy_session import asker, controlled, is_timed_refresh, sessio
 if TYPE_CHECKING:
     from core.proofs import ProofKind
 
-DOWNLOAD_JOB, CHECK_JOB, WARM_UP_JOB = "download", "check", "warm-up"
+DOWNLOAD_JOB = "download"
+CHECK_JOB = "check"
+WARM_UP_JOB = "warm-up"
 
 
 # --- runs --------------------------------------------------------------------------------------------------------------
