@@ -9,17 +9,19 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from core.config import TrainConfig, settings, with_texts
-from core.data import data_root, missing_files
+from core.config.presets import PRESETS, preset_named
+from core.config.text import with_texts
+from core.config.train_config import TrainConfig, settings
+from core.data.sources import data_root, missing_files
 from core.errors import ConfigError, CoreError
-from core.events import RunStatus
-from core.presets import PRESETS, preset_named
-from core.run_reader import RunSnapshot, read_config
-from core.run_store import read_info, run_folder, runs_root, saved_states
-from core.trainer import Trainer
+from core.execution.trainer import Trainer
+from core.runs.folder import run_folder, runs_root, saved_states
+from core.runs.info import read_info
+from core.runs.reader import RunSnapshot, read_config
+from core.status import RunStatus
 
 if TYPE_CHECKING:
-    from core.fork import Fork
+    from core.execution.fork import Fork
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -28,13 +30,25 @@ def main(arguments: list[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     train = commands.add_parser("train", help="train one run; the dashboard shows it live")
     train.add_argument("--resume", metavar="ID", help="go on with a run that was stopped, failed or was killed, bit for bit")
-    train.add_argument("--fork", metavar="ID[@STEP]", help="a new run from another's newest saved state, or that of STEP, with "
-                       "the changes of --set")  # fmt: skip
-    train.add_argument("--schedule-then", choices=("hold", "stretch", "restart"), help="for a fork with more epochs: the "
-                       "learning rate stays, follows the schedule stretched, or the schedule begins anew")  # fmt: skip
+    train.add_argument(
+        "--fork",
+        metavar="ID[@STEP]",
+        help="a new run from another's newest saved state, or that of STEP, with the changes of --set",
+    )
+    train.add_argument(
+        "--schedule-then",
+        choices=("hold", "stretch", "restart"),
+        help="for a fork with more epochs: the "
+        "learning rate stays, follows the schedule stretched, or the schedule begins anew",
+    )
     train.add_argument("--preset", help=f"one of {', '.join(PRESETS)} (default: tutorial)")
-    train.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="change a setting; may be repeated: "
-                       + ", ".join(settings()))  # fmt: skip
+    train.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="change a setting; may be repeated: " + ", ".join(settings()),
+    )
     train.add_argument("--data", type=Path, help="data folder (default: DIGIT_LAB_DATA or data)")
     train.add_argument("--runs", type=Path, help="runs folder (default: DIGIT_LAB_RUNS or runs)")
     train.add_argument("--json", action="store_true", help="one JSON object a line; the last one is the result")
@@ -74,7 +88,7 @@ def _assigned(assignments: list[str]) -> dict[str, str]:
 
 
 def _check() -> int:
-    from core.preflight import Verdict, as_text, check
+    from core.machine.check import Verdict, as_text, check
 
     failed = False
     for line in check():
@@ -120,8 +134,9 @@ def _interrupt(*_: object) -> None:
 
 
 def _fork(given: argparse.Namespace, runs: Path) -> "Fork":
-    from core.fork import fork, longer
-    from core.saved_state import load_state, newest_state
+    from core.execution.fork import fork, longer
+    from core.execution.kept_states import newest_state
+    from core.training.saved_state import load_state
 
     parent, mark, step = given.fork.partition("@")
     folder = run_folder(runs, parent)
@@ -141,7 +156,7 @@ def _fork(given: argparse.Namespace, runs: Path) -> "Fork":
 
 
 def _prove(given: argparse.Namespace) -> int:
-    from core.proofs import Proof, prove, words_of
+    from core.preflight.repeatability import Proof, prove, words_of
 
     config = TrainConfig.from_json(given.config) if given.config else config_from(given.preset or "tutorial", given.set)
     holds = False
@@ -157,7 +172,7 @@ def _prove(given: argparse.Namespace) -> int:
 
 
 def _download(root: Path, *, quiet: bool) -> None:
-    from core.download import download_mnist
+    from core.data.download import download_mnist
 
     for progress in download_mnist(root):
         if not quiet and sys.stderr.isatty():
@@ -181,20 +196,37 @@ def _follow(trainer: Trainer, runs: Path, run_id: str, as_json: bool, shown: int
         for validated in snapshot.validations[shown:]:
             evaluation = validated.evaluation
             if as_json:
-                _print_json({"kind": "validated", "step": validated.step, "epoch": validated.epoch,
-                             "loss": evaluation.loss, "accuracy": evaluation.accuracy})  # fmt: skip
+                _print_json(
+                    {
+                        "kind": "validated",
+                        "step": validated.step,
+                        "epoch": validated.epoch,
+                        "loss": evaluation.loss,
+                        "accuracy": evaluation.accuracy,
+                    }
+                )
             else:
                 clear = "\r\033[K" if terminal else ""
-                print(f"{clear}epoch {validated.epoch:g}: validation loss {evaluation.loss:.4f}, accuracy "
-                      f"{evaluation.accuracy:.2%}{'  (best)' if validated.best else ''}", file=sys.stderr)  # fmt: skip
+                print(
+                    f"{clear}epoch {validated.epoch:g}: validation loss {evaluation.loss:.4f}, accuracy "
+                    f"{evaluation.accuracy:.2%}{'  (best)' if validated.best else ''}",
+                    file=sys.stderr,
+                )
         shown = max(shown, len(snapshot.validations))
         if terminal:
             print(f"\r\033[K{_bar(snapshot)}", end="", file=sys.stderr, flush=True)
         elif monotonic() >= next_line:
             next_line = monotonic() + 5
             if as_json:
-                _print_json({"kind": "progress", "run_id": run_id, "status": snapshot.info.status, "step": snapshot.step,
-                             "total_steps": snapshot.total_steps})  # fmt: skip
+                _print_json(
+                    {
+                        "kind": "progress",
+                        "run_id": run_id,
+                        "status": snapshot.info.status,
+                        "step": snapshot.step,
+                        "total_steps": snapshot.total_steps,
+                    }
+                )
     if terminal:
         print(file=sys.stderr)
 
@@ -206,8 +238,10 @@ def _bar(snapshot: RunSnapshot, width: int = 30) -> str:
     rate = snapshot.images_per_second()
     loss = float(snapshot.steps.column("loss")[-1]) if len(snapshot.steps) else float("nan")
     filled = round(done * width)
-    return (f"[{'#' * filled}{'.' * (width - filled)}] step {snapshot.step:,}/{snapshot.total_steps:,}  loss {loss:.3f}  "
-            f"{f'{rate:,.0f} images/s' if rate else ''}")  # fmt: skip
+    return (
+        f"[{'#' * filled}{'.' * (width - filled)}] step {snapshot.step:,}/{snapshot.total_steps:,}  loss {loss:.3f}  "
+        f"{f'{rate:,.0f} images/s' if rate else ''}"
+    )
 
 
 def _report_end(snapshot: RunSnapshot, as_json: bool) -> int:
@@ -215,13 +249,25 @@ def _report_end(snapshot: RunSnapshot, as_json: bool) -> int:
     images = int(snapshot.steps.column("images").astype("int64").sum()) if len(snapshot.steps) else 0
     rate = images / info.train_seconds if info.train_seconds else None
     if as_json:
-        _print_json({"kind": "result", "run_id": info.run_id, "status": info.status, "test_accuracy": info.test_accuracy,
-                     "train_images_per_second": rate, "train_seconds": info.train_seconds, "steps": snapshot.step,
-                     "best_accuracy": info.best_accuracy, "reason": info.reason})  # fmt: skip
+        _print_json(
+            {
+                "kind": "result",
+                "run_id": info.run_id,
+                "status": info.status,
+                "test_accuracy": info.test_accuracy,
+                "train_images_per_second": rate,
+                "train_seconds": info.train_seconds,
+                "steps": snapshot.step,
+                "best_accuracy": info.best_accuracy,
+                "reason": info.reason,
+            }
+        )
     else:
         tested = f", test accuracy {info.test_accuracy:.2%}" if info.test_accuracy is not None else ""
-        print(f"Run {info.run_id} {info.status}: {snapshot.step:,} steps in {info.train_seconds:.1f} s"
-              f"{f', {rate:,.0f} images/s' if rate else ''}{tested}")  # fmt: skip
+        print(
+            f"Run {info.run_id} {info.status}: {snapshot.step:,} steps in {info.train_seconds:.1f} s"
+            f"{f', {rate:,.0f} images/s' if rate else ''}{tested}"
+        )
         if info.reason:
             print(info.reason, file=sys.stderr)
     return int(info.status in (RunStatus.FAILED, RunStatus.INTERRUPTED))

@@ -2,36 +2,9 @@
 
 import re
 from dataclasses import dataclass
-from enum import StrEnum
 
 import numpy as np
 import numpy.typing as npt
-
-
-class RunStatus(StrEnum):
-    """The state of a run or a job. Compare with ==: Streamlit re-imports modules, so identity breaks."""
-
-    QUEUED = "queued"
-    """Waits until the run before it has ended."""
-    PREPARING = "preparing"
-    """Reads and verifies data, builds the model."""
-    RUNNING = "running"
-    PAUSED = "paused"
-    """Stands between two steps; keeps its memory."""
-    FINISHED = "finished"
-    """Reached its end, early stopping included; the test split was scored."""
-    STOPPED = "stopped"
-    """Ended by a person, between two steps."""
-    FAILED = "failed"
-    """Ended by an error; `reason` says which."""
-    INTERRUPTED = "interrupted"
-    """Its process ended without a word: killed, or the machine went down."""
-
-    @property
-    def is_active(self) -> bool:
-        """True while the run can still change."""
-        return self in (RunStatus.QUEUED, RunStatus.PREPARING, RunStatus.RUNNING, RunStatus.PAUSED)
-
 
 # What a run's device can be called, and the most threads it can have: files from elsewhere are held against both.
 DEVICE = re.compile(r"cpu|mps|cuda(:\d{1,3})?", re.ASCII)
@@ -174,18 +147,3 @@ class StoppedEarly:
 
 
 Event = RunStarted | StepDone | StepsEnded | Validated | Tested | StoppedEarly
-
-
-@dataclass(frozen=True)
-class Progress:
-    """How far a job is: `done` of `total` (0 when unknown) in `unit`, and what it does now in words."""
-
-    done: float
-    total: float
-    message: str
-    unit: str = ""
-
-    @property
-    def share(self) -> float:
-        """In [0, 1]; 0 while the total is unknown."""
-        return min(1.0, self.done / self.total) if self.total else 0.0

@@ -9,7 +9,7 @@ def main() -> None:
     """Serve the dashboard until Ctrl-C."""
     from streamlit.web import cli
 
-    from dashboard.policy import read_policy
+    from dashboard.shell.policy import read_policy
 
     root = Path(__file__).resolve().parent.parent
     os.chdir(root)  # Streamlit reads .streamlit/config.toml, which holds the safe defaults, from the working directory

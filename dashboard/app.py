@@ -10,9 +10,13 @@ if ROOT not in sys.path:
 
 import streamlit as st  # noqa: E402
 
-from dashboard import draw_session, form_session, modes_session, session, theme  # noqa: E402
-from dashboard.policy_row import policy_row  # noqa: E402
-from dashboard.uploads import limit_uploads  # noqa: E402
+from dashboard import theme  # noqa: E402
+from dashboard.draw import session as draw_session  # noqa: E402
+from dashboard.modes import session as modes_session  # noqa: E402
+from dashboard.settings import form_session  # noqa: E402
+from dashboard.shell import torch_ready  # noqa: E402
+from dashboard.shell.policy_row import policy_row  # noqa: E402
+from dashboard.shell.uploads import limit_uploads  # noqa: E402
 
 
 def main() -> None:
@@ -23,11 +27,11 @@ def main() -> None:
     form_session.begin()
     chosen = st.navigation(
         [
-            st.Page("views/train.py", title="Train", icon=":material/model_training:", default=True),
-            st.Page("views/draw.py", title="Draw", icon=":material/draw:"),
-            st.Page("views/modes.py", title="Train/eval", icon=":material/toggle_on:"),
-            st.Page("views/runs.py", title="Runs", icon=":material/table_view:"),
-            st.Page("views/environment.py", title="Environment", icon=":material/memory:"),
+            st.Page("train/page.py", title="Train", icon=":material/model_training:", default=True),
+            st.Page("draw/page.py", title="Draw", url_path="draw", icon=":material/draw:"),
+            st.Page("modes/page.py", title="Train/eval", url_path="modes", icon=":material/toggle_on:"),
+            st.Page("runs/page.py", title="Runs", url_path="runs", icon=":material/table_view:"),
+            st.Page("environment/page.py", title="Environment", url_path="environment", icon=":material/memory:"),
         ],
         position="top",
     )
@@ -37,7 +41,7 @@ def main() -> None:
         modes_session.leave_page()
     policy_row()
     chosen.run()
-    session.warm_up()
+    torch_ready.warm_up()
 
 
 # The name is another one in DataLoader workers, which import this file as the main script of their parent.

@@ -1,6 +1,7 @@
-"""The import rows of core, and who may know what."""
+"""The floor plan: which package may import which, who may know what, and a map of the files that is true."""
 
 import ast
+import graphlib
 import subprocess
 import sys
 from pathlib import Path
@@ -8,32 +9,58 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
+# A package, or a file that lies beside them, imports only from rows above its own.
 ROWS = [
-    {"errors", "files", "records", "answers", "anomaly", "model_fit"},
-    {"config", "events", "hardware", "randomness", "run_notes", "disk_use", "archives", "drawing_limits", "installation"},
-    {"presets", "data", "models", "metrics", "schedule", "drawing", "segments", "jobs", "safe_load", "touching", "gpu_check"},
-    {"batches", "download", "paper_lines", "sheet", "pins", "measures"},
-    {"evaluation", "picture"},
-    {"train_loop", "checkpoints", "digit_image", "lesson"},
-    {"run_store", "predictor"},
-    {"saved_state", "weight_files", "run_reader", "preflight", "snapshots", "findings", "modes", "insight"},
-    {"fork", "run_script", "run_index", "run_bin", "run_files", "run_zip", "disagreement", "time_left"},
-    {"run_search"},
-    {"mode_scores", "shift", "batch_statistics", "dropout_passes", "mode_gap"},
-    {"mode_costs", "twin_trainings"},
-    {"recorded_run", "imported", "proofs"},
-    {"trainer"},
-    {"sweep"},
-    {"__main__"},
+    ["core.errors", "core.randomness", "core.status", "core.answers"],
+    ["core.events"],
+    ["core.config", "core.storage", "core.machine"],
+    ["core.data"],
+    ["core.model"],
+    ["core.runs"],
+    ["core.training", "core.drawing"],
+    ["core.insight", "core.modes"],
+    ["core.execution", "core.preflight"],
+    ["core.transfer", "core.sweeps"],
+    ["core.__main__"],
+    ["dashboard.theme", "dashboard.wording"],
+    ["dashboard.shell"],
+    ["dashboard.charts"],
+    ["dashboard.settings"],
+    ["dashboard.models"],
+    ["dashboard.train", "dashboard.draw", "dashboard.modes", "dashboard.runs", "dashboard.environment"],
+    ["dashboard.app", "dashboard.__main__"],
 ]
-# Within a row a module may use the ones named here, which use nothing of that row themselves.
-WITHIN_ROW = {("hardware", "events")}
 ROW_OF = {name: row for row, names in enumerate(ROWS) for name in names}
-CORE = sorted((ROOT / "core").glob("*.py"))
-SOURCES = [*CORE, *sorted((ROOT / "dashboard").rglob("*.py"))]
+WITHOUT_TORCH = [
+    "core.config",
+    "core.storage.atomic",
+    "core.storage.archives",
+    "core.storage.disk_use",
+    "core.machine",
+    "core.runs",
+    "core.status",
+    "core.events",
+    "core.execution.trainer",
+    "core.execution.jobs",
+    "dashboard.shell",
+    "dashboard.settings",
+    "dashboard.charts",
+]
+PATHS = {
+    ".".join(path.relative_to(ROOT).with_suffix("").parts): path
+    for folder in ("core", "dashboard")
+    for path in sorted((ROOT / folder).rglob("*.py"))
+}
+MODULES = {name: path for name, path in PATHS.items() if path.name != "__init__.py"}
 
 
-def imported_modules(path: Path) -> set[str]:
+def package_of(module: str) -> str:
+    """What has a row: `core.runs.folder` lies in `core.runs`, `core.errors` stands for itself."""
+    return ".".join(module.split(".")[:2])
+
+
+def imported_names(path: Path) -> set[str]:
+    """All that a file imports, at its top or later, as `package.module` and `package.module.name`."""
     found: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -44,42 +71,80 @@ def imported_modules(path: Path) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("path", [path for path in CORE if path.stem != "__init__"], ids=lambda path: path.stem)
-def test_core_imports_only_lower_rows_and_no_user_interface(path: Path):
-    assert path.stem in ROW_OF, f"give core/{path.name} a row"
-    for module in imported_modules(path):
-        parts = module.split(".")
-        assert parts[0] not in ("streamlit", "plotly", "dashboard"), f"core/{path.name} imports {module}"
-        if parts[0] == "core" and len(parts) > 1 and parts[1] in ROW_OF and parts[1] != path.stem:
-            lower = ROW_OF[parts[1]] < ROW_OF[path.stem] or (path.stem, parts[1]) in WITHIN_ROW
-            assert lower, f"core/{path.name} imports {module} of the same or a higher row"
+def imported_modules(path: Path) -> set[str]:
+    """Those of the project's own modules that a file imports."""
+    return {name for name in imported_names(path) if name in MODULES}
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_package_imports_only_from_rows_above(module: str):
+    own = package_of(module)
+    assert own in ROW_OF, f"give {own} a row"
+    for other in imported_modules(MODULES[module]):
+        package = package_of(other)
+        assert package == own or ROW_OF[package] < ROW_OF[own], f"{module} imports {other} of the same or a lower row"
+
+
+def test_no_circle_anywhere():
+    graph = {module: imported_modules(path) - {module} for module, path in MODULES.items()}
+    list(graphlib.TopologicalSorter(graph).static_order())  # raises CycleError with the circle
+
+
+@pytest.mark.parametrize("module", [name for name in MODULES if name.startswith("core.")])
+def test_core_knows_no_user_interface(module: str):
+    roots = {name.split(".")[0] for name in imported_names(MODULES[module])}
+    assert not roots & {"streamlit", "plotly", "dashboard"}
 
 
 def test_only_the_trainer_and_its_jobs_know_threads():
-    assert [path.name for path in SOURCES if {"threading", "concurrent.futures"} & imported_modules(path)] == [
-        "jobs.py", "trainer.py",
-    ]  # fmt: skip
+    threaded = [module for module, path in MODULES.items() if {"threading", "concurrent.futures"} & imported_names(path)]
+    assert threaded == ["core.execution.jobs", "core.execution.trainer"]
 
 
 def test_only_the_sessions_touch_streamlits_state_and_caches():
-    for path in SOURCES:
+    for path in MODULES.values():
         text = path.read_text(encoding="utf-8")
         if not path.name.endswith("session.py"):
             assert not any(word in text for word in ("session_state", "cache_resource", "cache_data", "query_params[")), path
 
 
-def test_charts_and_theme_do_not_import_streamlit():
-    for name in ("charts", "draw_charts", "modes_charts", "modes_code", "pictures", "runs_charts", "theme"):
-        assert not any(module.startswith("streamlit") for module in imported_modules(ROOT / "dashboard" / f"{name}.py"))
+STREAMLIT_FREE = [
+    path
+    for pattern in ("*charts.py", "figures.py", "pictures.py", "code.py", "theme.py", "wording.py", "policy.py")
+    for path in sorted((ROOT / "dashboard").rglob(pattern))
+]
 
 
-def test_views_do_no_tensor_arithmetic():
-    for path in (ROOT / "dashboard" / "views").glob("*.py"):
-        assert not {"torch", "numpy"} & imported_modules(path), path
+@pytest.mark.parametrize("path", STREAMLIT_FREE, ids=lambda path: str(path.relative_to(ROOT)))
+def test_figures_and_words_do_not_import_streamlit(path: Path):
+    assert not any(name.startswith("streamlit") for name in imported_names(path))
 
 
-@pytest.mark.parametrize("module", ["core.trainer", "core.config", "core.run_store", "core.run_reader", "core.preflight"])
-def test_what_the_first_page_needs_does_not_wait_for_torch(module: str):
-    script = f"import sys, {module}; print([name for name in ('torch', 'torchvision', 'streamlit') if name in sys.modules])"
+def test_pages_begin_without_numbers():
+    pages = sorted((ROOT / "dashboard").glob("*/page.py"))
+    assert len(pages) == 5
+    for path in pages:
+        assert not {"torch", "numpy"} & imported_names(path), path
+
+
+@pytest.mark.parametrize("package", WITHOUT_TORCH)
+def test_what_the_first_page_needs_does_not_wait_for_torch(package: str):
+    modules = [name for name in MODULES if name == package or name.startswith(f"{package}.")]
+    assert modules
+    script = f"import sys, {', '.join(modules)}; print([name for name in ('torch', 'torchvision') if name in sys.modules])"
     answer = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert answer.stdout.strip() == "[]"
+    assert answer.stdout.splitlines()[-1] == "[]"
+
+
+PACKAGES = {name.removesuffix(".__init__"): path for name, path in PATHS.items() if path.name == "__init__.py"}
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_each_package_maps_its_files(package: str):
+    """Its docstring has a line for each file and folder in it, and no line for anything else."""
+    folder = PACKAGES[package].parent
+    docstring = ast.get_docstring(ast.parse(PACKAGES[package].read_text(encoding="utf-8"))) or ""
+    listed = [line.split()[0].rstrip("/") for line in docstring.partition("\n\n")[2].splitlines()]
+    there = {path.name for path in folder.iterdir() if path.suffix in (".py", ".js", ".npz") and path.name != "__init__.py"}
+    there |= {path.name for path in folder.iterdir() if (path / "__init__.py").exists()}
+    assert sorted(listed) == sorted(there)

@@ -10,13 +10,13 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
-from core.hardware import choose_threads, usable_cores
-from core.run_reader import RunReader
-from core.run_store import read_info
+from core.machine.hardware import choose_threads, usable_cores
+from core.runs.info import read_info
+from core.runs.reader import RunReader
 from tests.benchmarks.harness import arguments, report
 from tests.benchmarks.throughput import product
-from tests.browser.conftest import CHROMIUM_ARGUMENTS, start_server, stop_server
-from tests.conftest import wait_for
+from tests.helpers.servers import CHROMIUM_ARGUMENTS, start_server, stop_server
+from tests.helpers.waits import wait_for
 
 STEPS = 700
 

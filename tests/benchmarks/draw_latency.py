@@ -13,13 +13,14 @@ from pathlib import Path
 import numpy as np
 from playwright.sync_api import Page, sync_playwright
 
-from core.digit_image import read
-from core.drawing import drawing_from_canvas
-from core.predictor import load_predictor
-from core.snapshots import kept_snapshots, travel
+from core.drawing.read import read
+from core.drawing.strokes import drawing_from_canvas
+from core.insight.time_travel import travel
+from core.model.predictor import load_predictor
+from core.runs.snapshots import kept_snapshots
 from tests.benchmarks.harness import arguments, report, train
-from tests.browser.conftest import CHROMIUM_ARGUMENTS, start_server, stop_server
-from tests.core.shapes import DIGITS, as_canvas, drawing
+from tests.helpers.servers import CHROMIUM_ARGUMENTS, start_server, stop_server
+from tests.helpers.shapes import DIGITS, as_canvas, drawing
 
 # Notes when the pen is lifted, and when an answer with another drawing's mark is in the page.
 WATCH = """() => {
@@ -111,8 +112,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         runs = Path(folder) / "runs"
         # 30 snapshots of the tutorial's network, in little time: many short epochs.
-        result = train("--preset", "batchnorm", "--set", "epochs=20", "--set", "train_size=3200", "--data", given.data,
-                       "--runs", runs)  # fmt: skip
+        result = train(
+            "--preset", "batchnorm", "--set", "epochs=20", "--set", "train_size=3200", "--data", given.data, "--runs", runs
+        )
         run = runs / result["run_id"]
         core = in_core(run / "best.pt", given.strokes)
         image = read(drawing(3)).digits[0].model_input[None]
@@ -134,9 +136,13 @@ def main() -> None:
         "travel_first_seconds": first,
         "travel_again_seconds": again,
     }
-    report(given, values, f"pen-lift to answer, p95 of {given.strokes}: idle {values['idle_p95_ms']:.0f} ms, training "
-           f"{values['training_p95_ms']:.0f} ms, of it core {values['core_p95_ms']:.1f} ms; time travel over {count} snapshots "
-           f"{first:.2f} s, then {again:.2f} s")  # fmt: skip
+    report(
+        given,
+        values,
+        f"pen-lift to answer, p95 of {given.strokes}: idle {values['idle_p95_ms']:.0f} ms, training "
+        f"{values['training_p95_ms']:.0f} ms, of it core {values['core_p95_ms']:.1f} ms; time travel over {count} snapshots "
+        f"{first:.2f} s, then {again:.2f} s",
+    )
 
 
 if __name__ == "__main__":

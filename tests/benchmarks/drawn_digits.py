@@ -12,10 +12,11 @@ import numpy as np
 from skimage.morphology import skeletonize
 from skimage.transform import resize
 
-from core.data import load_mnist
-from core.digit_image import NAIVE, Steps, read
-from core.drawing import Drawing, Stroke
-from core.predictor import Predictor, load_predictor
+from core.data.sources import load_mnist
+from core.drawing.digit_image import NAIVE, Steps
+from core.drawing.read import read
+from core.drawing.strokes import Drawing, Stroke
+from core.model.predictor import Predictor, load_predictor
 from tests.benchmarks.harness import arguments, report, train
 
 SIDE = 280
@@ -101,9 +102,13 @@ def main() -> None:
         "model_test_accuracy": result["test_accuracy"],
         "digits": given.digits,
     }
-    report(given, values, f"{len(cells)} cells of {given.digits} digits: worst {values['worst_cell']:.1%}, mean "
-           f"{values['mean']:.1%}; naive: worst {values['naive_worst_cell']:.1%}, mean {values['naive_mean']:.1%}; the model "
-           f"has {result['test_accuracy']:.2%} on the test split")  # fmt: skip
+    report(
+        given,
+        values,
+        f"{len(cells)} cells of {given.digits} digits: worst {values['worst_cell']:.1%}, mean "
+        f"{values['mean']:.1%}; naive: worst {values['naive_worst_cell']:.1%}, mean {values['naive_mean']:.1%}; the model "
+        f"has {result['test_accuracy']:.2%} on the test split",
+    )
 
 
 if __name__ == "__main__":

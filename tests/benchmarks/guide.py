@@ -10,11 +10,11 @@ import statistics
 import torch
 from torch import nn
 
-from core.batches import normalise
-from core.config import TrainConfig
-from core.data import Digits, load_mnist
-from core.evaluation import evaluate
-from core.models import build_model, initialise
+from core.config.train_config import TrainConfig
+from core.data.batches import normalise
+from core.data.sources import Digits, load_mnist
+from core.model.networks import build_model, initialise
+from core.training.evaluation import evaluate
 from tests.benchmarks.harness import arguments, report
 
 BATCH, RATE, CLAIM = 64, 1e-3, 0.99

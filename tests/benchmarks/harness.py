@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from core.predictor import Predictor
+    from core.model.predictor import Predictor
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -132,8 +132,8 @@ print(json.dumps({"images_per_second": seen / seconds, "seconds": seconds, "epoc
 
 def quick_predictor() -> "Predictor":
     """The best weights of the quick preset, trained here and now on what digits there are."""
-    from core.data import data_root, missing_files
-    from core.predictor import load_predictor
+    from core.data.sources import data_root, missing_files
+    from core.model.predictor import load_predictor
 
     data = "mnist_sample" if missing_files(data_root()) else "mnist"
     more = () if data == "mnist" else ("--set", "epochs=12")

@@ -13,7 +13,7 @@ def main() -> None:
     """Kill, look and print."""
     given = arguments(__doc__ or "", kills=200, seed=7)
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "tests.core.kills", str(Path(folder) / "runs"), str(given.kills), str(given.seed)]
+        command = [sys.executable, "-m", "tests.helpers.kills", str(Path(folder) / "runs"), str(given.kills), str(given.seed)]
         answer = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
     values = json.loads(answer.stdout.splitlines()[-1])
     words = f"{values['kills']} kills over {values['steps']:,} steps, {values['during_save']} of them while a file was being "

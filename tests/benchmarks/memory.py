@@ -12,7 +12,7 @@ import psutil
 from playwright.sync_api import sync_playwright
 
 from tests.benchmarks.harness import arguments, report
-from tests.browser.conftest import CHROMIUM_ARGUMENTS, start_server, stop_server
+from tests.helpers.servers import CHROMIUM_ARGUMENTS, start_server, stop_server
 
 
 def main() -> None:

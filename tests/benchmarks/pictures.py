@@ -10,11 +10,11 @@ from collections import Counter
 
 import numpy as np
 
-from core.data import data_root, load_pool, missing_files
-from core.digit_image import read
+from core.data.sources import data_root, load_pool, missing_files
+from core.drawing.picture import read_picture
+from core.drawing.read import read
 from core.errors import DrawingError
-from core.picture import read_picture
-from core.predictor import Predictor
+from core.model.predictor import Predictor
 from tests.benchmarks.harness import quick_predictor
 from tests.helpers.pictures import KINDS, Sample
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
-from core.config import TrainConfig
+from core.config.train_config import TrainConfig
 from core.events import REPORT_DTYPE, STEP_DTYPE, StepsEnded
-from core.run_reader import RunReader
-from core.run_store import RunWriter
-from dashboard.charts import View, run_charts
-from dashboard.live_chart import message
+from core.runs.reader import RunReader
+from core.runs.writer import RunWriter
+from dashboard.charts.live_chart import message
+from dashboard.charts.run_charts import View, run_charts
 from tests.benchmarks.harness import arguments, report
 
 SIZES = (10_000, 100_000, 1_000_000)

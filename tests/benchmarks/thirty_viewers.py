@@ -14,11 +14,11 @@ import numpy as np
 import psutil
 from playwright.sync_api import sync_playwright
 
-from core.run_reader import RunReader
+from core.runs.reader import RunReader
 from tests.benchmarks.harness import arguments, report
 from tests.benchmarks.viewers import Seen, watch
-from tests.browser.conftest import CHROMIUM_ARGUMENTS, Server, start_server, stop_server
-from tests.conftest import wait_for
+from tests.helpers.servers import CHROMIUM_ARGUMENTS, Server, start_server, stop_server
+from tests.helpers.waits import wait_for
 
 # Streamlit keeps the session of a lost connection for two minutes, in case the browser comes back.
 _SESSIONS_DROPPED_AFTER = 140.0

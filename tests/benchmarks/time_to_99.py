@@ -9,9 +9,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from core.data import load_splits
-from core.presets import preset_named
-from core.run_reader import RunReader
+from core.config.presets import preset_named
+from core.data.sources import load_splits
+from core.runs.reader import RunReader
 from tests.benchmarks.harness import TUTORIAL, arguments, in_a_process, report, train
 
 

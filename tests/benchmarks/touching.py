@@ -1,5 +1,5 @@
 """The small network that tells one digit from two that touch: trains it anew, prints what it finds, and with --write replaces
-`core/touching.npz`: `python -m tests.benchmarks.touching [--write]`. Needs the real MNIST; some ten minutes.
+`core/drawing/touching.npz`: `python -m tests.benchmarks.touching [--write]`. Needs the real MNIST; some ten minutes.
 
 Fields: `found`: share of pushed-together pairs of test digits taken for two; `false_alarms`: share of single ones.
 """
@@ -14,9 +14,10 @@ from PIL import Image
 from torch import nn
 from torch.nn import functional as F
 
-from core.data import Digits, data_root, load_mnist
-from core.digit_image import Steps, masked_picture_digit
-from core.touching import THRESHOLD, WEIGHTS, score
+from core.data.sources import Digits, data_root, load_mnist
+from core.drawing.digit_image import Steps
+from core.drawing.from_picture import masked_picture_digit
+from core.drawing.touching import THRESHOLD, WEIGHTS, score
 from tests.helpers.pictures import pushed_together
 
 PAIRS, EPOCHS, BATCH = 60_000, 10, 256
@@ -47,10 +48,18 @@ def examples(
 def trained(images: npt.NDArray[np.float32], two: npt.NDArray[np.float32]) -> nn.Sequential:
     torch.manual_seed(0)
     model = nn.Sequential(
-        nn.Conv2d(1, 12, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Conv2d(12, 24, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Conv2d(24, 24, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Dropout(0.3), nn.Linear(24 * 7 * 7, 1),
-    )  # fmt: skip
+        nn.Conv2d(1, 12, 5, padding=2),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(12, 24, 3, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(24, 24, 3, padding=1),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Dropout(0.3),
+        nn.Linear(24 * 7 * 7, 1),
+    )
     inputs, targets = torch.from_numpy(images)[:, None], torch.from_numpy(two)
     optimizer = torch.optim.AdamW(model.parameters(), 4e-3, weight_decay=1e-3)
     steps = -(-len(inputs) // BATCH) * EPOCHS
@@ -69,7 +78,7 @@ def trained(images: npt.NDArray[np.float32], two: npt.NDArray[np.float32]) -> nn
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--write", action="store_true", help="replace core/touching.npz")
+    parser.add_argument("--write", action="store_true", help="replace core/drawing/touching.npz")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     train, test = load_mnist(data_root())

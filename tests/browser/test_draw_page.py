@@ -7,11 +7,11 @@ from time import monotonic
 import pytest
 from playwright.sync_api import Page, expect
 
-from core.run_store import list_runs, read_info
-from tests.browser.conftest import Server, start_server, stop_server
-from tests.conftest import wait_for
-from tests.core.shapes import DIGITS
-from tests.core.test_picture import PICTURES
+from core.runs.info import list_runs, read_info
+from tests.helpers.picture_files import PICTURES
+from tests.helpers.servers import Server, start_server, stop_server
+from tests.helpers.shapes import DIGITS
+from tests.helpers.waits import wait_for
 
 CANVAS = ".st-key-draw_canvas canvas.upper-canvas"
 

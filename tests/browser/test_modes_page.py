@@ -5,11 +5,22 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
-from core.run_store import list_runs
-from tests.browser.conftest import Server
+from core.runs.info import list_runs
+from tests.helpers.servers import Server
 
-TITLES = ("One switch", "Batch size", "Company", "Inside a layer", "Warming up", "Poisoning", "Shift", "Dropout",
-          "With and without", "During training", "eval or no_grad")  # fmt: skip
+TITLES = (
+    "One switch",
+    "Batch size",
+    "Company",
+    "Inside a layer",
+    "Warming up",
+    "Poisoning",
+    "Shift",
+    "Dropout",
+    "With and without",
+    "During training",
+    "eval or no_grad",
+)
 
 
 @pytest.fixture

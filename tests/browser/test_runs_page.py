@@ -6,14 +6,15 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
-from core.run_bin import deleted_runs
-from core.run_index import RunIndex
-from core.run_notes import change_notes
-from core.run_store import run_names
-from core.trainer import Trainer
-from tests.browser.conftest import Server
-from tests.conftest import SAMPLE, wait_for
-from tests.many_runs import make_runs
+from core.execution.trainer import Trainer
+from core.runs.folder import run_names
+from core.runs.index import RunIndex
+from core.runs.notes import change_notes
+from core.runs.trash import deleted_runs
+from tests.helpers.many_runs import make_runs
+from tests.helpers.servers import Server
+from tests.helpers.trainings import SAMPLE
+from tests.helpers.waits import wait_for
 
 ROW, HEAD = 35, 36  # pixels of the table's rows, which are painted on a canvas
 HOSTILE = "<img src=x onerror=\"document.title='broken'\"><b>bold</b>"

@@ -9,20 +9,26 @@ from contextlib import closing
 import pytest
 from playwright.sync_api import expect
 
-from core.checkpoints import load_weights
-from core.events import RunStatus
-from core.run_store import list_runs, read_info
-from tests.browser.conftest import ROOT, start_server, stop_server
-from tests.browser.test_train_page import LONG, badge, start, wait_for_points
-from tests.conftest import wait_for
+from core.model.weights import load_weights
+from core.runs.info import list_runs, read_info
+from core.status import RunStatus
+from tests.helpers.servers import ROOT, start_server, stop_server
+from tests.helpers.train_page import LONG, badge, start, wait_for_points
+from tests.helpers.waits import wait_for
 
 
 def handshake(url: str, host: str) -> int:
     """The status by which the server answers a websocket from a page of `host`."""
     connection = http.client.HTTPConnection(url.partition("//")[2], timeout=10)
     connection.putrequest("GET", "/_stcore/stream", skip_host=True)
-    for name, value in (("Host", host), ("Origin", f"http://{host}"), ("Connection", "Upgrade"), ("Upgrade", "websocket"),
-                        ("Sec-WebSocket-Version", "13"), ("Sec-WebSocket-Key", "AAAAAAAAAAAAAAAAAAAAAA==")):  # fmt: skip
+    for name, value in (
+        ("Host", host),
+        ("Origin", f"http://{host}"),
+        ("Connection", "Upgrade"),
+        ("Upgrade", "websocket"),
+        ("Sec-WebSocket-Version", "13"),
+        ("Sec-WebSocket-Key", "AAAAAAAAAAAAAAAAAAAAAA=="),
+    ):
         connection.putheader(name, value)
     connection.endheaders()
     with closing(connection):

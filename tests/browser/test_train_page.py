@@ -3,52 +3,13 @@
 import re
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
-from core.events import RunStatus
-from core.run_store import list_runs, read_info
-from tests.browser.conftest import Server
-from tests.conftest import wait_for
-
-LONG = "/?preset=tutorial&dataset=mnist_sample&epochs=300&train_size=2000"
-
-
-def points(page: Page, chart: str = "loss", line: int = 0) -> int:
-    """How many points a chart has drawn; 0 before it is there."""
-    return page.evaluate(
-        "([chart, line]) => document.querySelector(`[data-chart=${chart}]`)?._fullData?.[line]?.x?.length ?? 0", [chart, line]
-    )
-
-
-def wait_for_points(page: Page, at_least: int, chart: str = "loss") -> None:
-    # Below the fold a chart is not drawn until it is seen. The page may put another element in its place at any moment.
-    page.wait_for_function(
-        """([chart, least]) => { const one = document.querySelector(`[data-chart=${chart}]`);
-        one?.scrollIntoView({ block: "nearest" });
-        return (one?._fullData?.[0]?.x?.length ?? 0) >= least; }""",
-        arg=[chart, at_least],
-    )
-
-
-def badge(page: Page, word: str) -> None:
-    expect(page.locator(".stMarkdownBadge").filter(has_text=word)).to_be_visible()
-
-
-def run_in(url: str) -> str:
-    return url.partition("run=")[2].partition("&")[0]
-
-
-def start(page: Page) -> str:
-    """Press Start; returns the id of the new run, which the address then names."""
-    before = run_in(page.url)
-    page.locator(".st-key-start button").click()
-    page.wait_for_url(lambda url: run_in(url) not in ("", before))
-    return run_in(page.url)
-
-
-def stop(page: Page) -> None:
-    page.locator(".st-key-stop button").click()
-    expect(page.get_by_text("Stopped by hand")).to_be_visible()
+from core.runs.info import list_runs, read_info
+from core.status import RunStatus
+from tests.helpers.servers import Server
+from tests.helpers.train_page import LONG, badge, points, start, stop, wait_for_points
+from tests.helpers.waits import wait_for
 
 
 @pytest.fixture(autouse=True)

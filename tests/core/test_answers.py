@@ -6,12 +6,12 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from core.answers import NO_ANSWER, answers_of
-from core.config import TrainConfig
-from core.data import Digits
-from core.evaluation import evaluate
-from core.model_fit import weights_problems
-from core.models import build_model
-from core.predictor import Predictor
+from core.config.train_config import TrainConfig
+from core.data.sources import Digits
+from core.model.fit import weights_problems
+from core.model.networks import build_model
+from core.model.predictor import Predictor
+from core.training.evaluation import evaluate
 
 numbers = st.one_of(st.floats(-50, 50, width=32), st.sampled_from([np.nan, np.inf, -np.inf]))
 scores = hnp.arrays(np.float32, (7, 10), elements=numbers)
@@ -49,7 +49,7 @@ def test_a_network_of_nan_answers_nothing_and_is_right_about_nothing():
         ("norm2.running_var", lambda one: one.__setitem__(slice(0, 2), 0.0), "channels 0"),
         ("conv1.weight", lambda one: one.__setitem__(0, torch.inf), "conv1.weight"),
     ],
-)  # fmt: skip
+)
 def test_broken_weights_are_named_with_their_channels(name, change, words):
     weights = {key: value.clone() for key, value in build_model(TrainConfig(model="lab_cnn")).state_dict().items()}
     assert weights_problems(weights) == []

@@ -3,10 +3,10 @@ import json
 import pytest
 
 from core.__main__ import config_from, main
-from core.config import TrainConfig
+from core.config.train_config import TrainConfig
 from core.errors import ConfigError
-from core.run_reader import RunReader
-from core.run_store import list_runs
+from core.runs.info import list_runs
+from core.runs.reader import RunReader
 
 QUICK = ["--set", "dataset=mnist_sample", "--set", "train_size=320", "--set", "validation_size=100", "--set", "threads=1"]
 

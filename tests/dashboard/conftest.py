@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-import core.trainer
-from core.config import GROUPS
-from core.trainer import Trainer
-from dashboard import policy_session
-from dashboard.policy import CurrentPolicy, Tries
+import core.execution.trainer
+from core.config.setting import GROUPS
+from core.execution.trainer import Trainer
+from dashboard.shell import policy_session
+from dashboard.shell.policy import CurrentPolicy, Tries
 
 APP = str(Path(__file__).resolve().parents[2] / "dashboard" / "app.py")
 
@@ -25,19 +25,9 @@ def app(tmp_path, monkeypatch):
     monkeypatch.setenv("DIGIT_LAB_DATA", str(tmp_path / "data"))
     monkeypatch.setenv("DIGIT_LAB_RUNS", str(tmp_path / "runs"))
     made = Trainer()
-    monkeypatch.setattr(core.trainer, "_trainer", made)
+    monkeypatch.setattr(core.execution.trainer, "_trainer", made)
     app = AppTest.from_file(APP, default_timeout=60)
     for group in GROUPS[1:]:
         app.session_state[f"group_{group}"] = True  # all settings open, so that tests reach them
     yield app
     made.shutdown()
-
-
-def button(app, label):
-    return next(one for one in app.button if one.label == label)
-
-
-def texts(app) -> str:
-    return "\n".join(
-        one.value for kind in (app.markdown, app.caption, app.error, app.warning, app.info, app.success) for one in kind
-    )

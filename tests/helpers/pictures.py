@@ -9,7 +9,7 @@ import numpy.typing as npt
 from PIL import Image, ImageOps
 from scipy import ndimage
 
-from core.data import Digits
+from core.data.sources import Digits
 
 Grey = npt.NDArray[np.float32]
 PAPER, DESKS = 0.86, (0.12, 0.2, 0.32)

@@ -1,0 +1,9 @@
+"""Trainings as runs: recorded, queued, resumed, forked, taught; and other work in the background.
+
+fork.py         A fork: a run that goes on from another run's whole training state, with some settings changed.
+jobs.py         Jobs: what takes over a second besides training, such as a download or an experiment, each in a thread of its
+kept_states.py  Which saved states of a run are kept, found again, and forgotten.
+lesson.py       A lesson: a run that starts from another run's weights and sees a person's drawings among the training digits.
+recorder.py     One run from its data to its last weights, written to its folder as it goes. Knows no threads.
+trainer.py      The thread that trains: a queue of runs, start, pause, resume, stop.
+"""

@@ -1,0 +1,50 @@
+"""A lesson: a run that starts from another run's weights and sees a person's drawings among the training digits."""
+
+from dataclasses import dataclass, replace
+
+from torch import Tensor
+
+from core.config.train_config import TrainConfig
+from core.data.sources import Digits
+
+
+@dataclass(frozen=True, eq=False)
+class Lesson:
+    """What a run starts from, and what it is to learn besides its data set.
+
+    Attributes:
+        parent: the run's id. parent_step: updates behind the weights. weights: parameters and buffers.
+        drawings: the labelled drawings, at least one.
+    """
+
+    parent: str
+    parent_step: int
+    weights: dict[str, Tensor]
+    drawings: Digits
+
+    @property
+    def first_step(self) -> int:
+        """Its own steps begin at 0: its schedule, batches and optimizer are new."""
+        return 0
+
+
+def lesson_config(parent: TrainConfig, steps: int, learning_rate: float) -> TrainConfig:
+    """The settings of a lesson: the parent's network and data, a constant low rate for so many steps. Raises ConfigError."""
+    whole = replace(parent, train_size=None).split_sizes()[0]
+    wanted = steps * parent.batch_size * parent.accumulation_steps
+    train_size = min(whole, wanted)
+    epochs = -(-wanted // train_size)
+    return replace(
+        parent,
+        train_size=train_size,
+        epochs=epochs,
+        learning_rate=learning_rate,
+        schedule="constant",
+        warmup_steps=0,
+        early_stopping_patience=None,
+        validations_per_epoch=1,
+        order="shuffled",
+        optimizer="adam",
+        weight_decay=0.0,
+        schedule_start=0,  # a parent's schedule may begin after more steps than a lesson has
+    ).validate()

@@ -1,0 +1,239 @@
+"""One run from its data to its last weights, written to its folder as it goes. Knows no threads."""
+
+import contextlib
+from collections.abc import Generator
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+from types import TracebackType
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from core.config.train_config import TrainConfig
+from core.data.batches import Batches, make_batches
+from core.data.drawn_batches import LessonBatches
+from core.data.sources import load_splits
+from core.errors import CoreError, RunError
+from core.events import Event, StepDone, Tested, Validated
+from core.execution.fork import Fork, forked
+from core.execution.kept_states import forget_after, newest_state, thin_out
+from core.execution.lesson import Lesson
+from core.machine.hardware import (
+    environment,
+    is_out_of_memory,
+    keep_freed_memory,
+    memory_words,
+    numerics,
+    release_device_memory,
+    reset_peak_memory,
+)
+from core.model.weights import copy_weights, save_weights
+from core.runs.drawings import load_drawings, save_drawings
+from core.runs.folder import saved_states, state_path
+from core.runs.snapshots import forget_snapshots_after, snapshot_path, snapshot_steps
+from core.runs.writer import RunWriter
+from core.training.loop import train
+from core.training.reporting import restart_clock, take_pending
+from core.training.saved_state import restored, save_state
+from core.training.state import TrainState, new_state
+
+
+@dataclass(frozen=True, eq=False)
+class LiveWeights:
+    """The weights of a run in training, at one step; a copy, on the CPU."""
+
+    step: int
+    config: TrainConfig
+    weights: dict[str, Tensor]
+
+
+def write_origin(writer: RunWriter, config: TrainConfig, origin: Lesson | Fork, *, shared: bool) -> None:
+    """Put what a run starts from into its folder, so that it can begin whatever becomes of its parent and of this process.
+
+    Raises:
+        CheckpointError, RunError, DeviceError: the state does not fit, the folder cannot be written, or there is no such
+            device.
+    """
+    if isinstance(origin, Lesson):
+        state, drawings = new_state(config, shared=shared), origin.drawings
+        state.model.load_state_dict(origin.weights)
+    else:
+        state = forked(origin, shared=shared)
+        # A fork of a lesson goes on with the same drawings among the digits.
+        drawings = load_drawings(writer.folder.parent / origin.parent)
+    if drawings is not None:
+        save_drawings(writer.folder, drawings)
+    save_state(state_path(writer.folder, state.step), state)
+
+
+class RecordedRun:
+    """Trains one configuration and records it. Use as a context: leaving it saves what is there, whatever happened.
+
+    Args:
+        config: checked settings. data_root: the data folder. writer: the run's folder.
+        shared: the process serves pages too.
+        goes_on: take the run up again after it had begun: what was recorded after its newest whole state is taken back.
+    """
+
+    def __init__(self, config: TrainConfig, data_root: Path, writer: RunWriter, *, shared: bool, goes_on: bool = False) -> None:
+        self._config, self._data_root, self._writer, self._shared = config, data_root, writer, shared
+        self._snapshot_steps = snapshot_steps(config)
+        self._state: TrainState | None = None
+        self._batches: Batches | None = None
+        self._validated: Validated | None = None
+        self._device: torch.device | None = None
+        self._kept_step, self._saved_step, self._saved_at = -1, -1, monotonic()
+        self._goes_on = goes_on
+
+    def __enter__(self) -> Self:
+        return self
+
+    def events(self) -> Generator[Event, None, None]:
+        """The loop's events, each recorded before it is handed on. Reading data comes before the first."""
+        keep_freed_memory()
+        self._writer.write_environment(environment())
+        splits = load_splits(self._config, self._data_root)
+        state = self._state = self._first_state()
+        self._device = state.device
+        reset_peak_memory(state.device)
+        with numerics(state.threads, deterministic=self._config.deterministic):
+            self._batches = make_batches(self._config, splits.train, state.device)
+            if (drawings := load_drawings(self._writer.folder)) is not None:
+                self._batches = LessonBatches(self._batches, self._config, drawings, state.device)
+            if state.step != self._saved_step:
+                self.save_state()  # so that the run can go on, without its parent too, whenever its process is killed
+            for event in train(state, self._batches, splits.validation, splits.test):
+                if not isinstance(event, StepDone):
+                    self._record(event)
+                if state.step in self._snapshot_steps and state.step != self._kept_step:
+                    self._keep_snapshot(state)
+                if monotonic() - self._saved_at >= self._config.checkpoint_seconds and state.step != self._saved_step:
+                    self.save_state()
+                yield event
+
+    def weights(self) -> LiveWeights | None:
+        """A copy of the weights as they are between two events; None before there are any."""
+        if self._state is None:
+            return None
+        return LiveWeights(self._state.step, self._config, copy_weights(self._state.model))
+
+    def save_state(self, *, kept: bool = False) -> None:
+        """Write the whole state as it is between two events; `kept`: it is never thinned out. Raises CheckpointError."""
+        state = self._state
+        if state is None:
+            return
+        self.flush()
+        save_state(state_path(self._writer.folder, state.step, kept=kept), state)
+        thin_out(self._writer.folder, self._config.checkpoints_kept, state.best_step)
+        self._saved_step, self._saved_at = state.step, monotonic()
+        restart_clock(state)  # writing is no training time
+
+    def _first_state(self) -> TrainState:
+        """The newest state that the recorded metrics reach up to: of a fork or a lesson its first one (`write_origin`), of a
+        run that is taken up its last; without any the state of a new run."""
+        folder = self._writer.folder
+        if not saved_states(folder):
+            if (parent := self._writer.info.parent) and not self._goes_on:
+                raise RunError(
+                    f"What run {parent} was to hand over is missing: the server ended while it was written. Start "
+                    "the fork or lesson anew."
+                )
+            state = new_state(self._config, shared=self._shared)  # it had waited only
+        else:
+            state = restored(newest_state(folder, self._writer.recorded_steps()))
+            self._saved_step = state.step
+        if self._goes_on:
+            self._take_back(state)
+        return state
+
+    def _take_back(self, state: TrainState) -> None:
+        """Drop what was recorded, saved and chosen after the state that the run goes on from."""
+        folder, scored = self._writer.folder, bool(state.best_weights)
+        best = state.best_score[0] if scored and state.best_score[0] >= 0 else None
+        self._writer.take_back(state.step, state.validated_step, state.seconds, best)
+        forget_after(folder, state.step)
+        forget_snapshots_after(folder, state.step)
+        (folder / "last.pt").unlink(missing_ok=True)
+        if scored:
+            save_weights(folder / "best.pt", state.best_weights, self._config, state.best_step, best)
+        else:
+            (folder / "best.pt").unlink(missing_ok=True)
+
+    def _keep_snapshot(self, state: TrainState) -> None:
+        path = snapshot_path(self._writer.folder, state.step)
+        save_weights(path, copy_weights(state.model), self._config, state.step, None, durable=False)
+        self._kept_step = state.step
+
+    def flush(self) -> None:
+        """Record the steps that were made since the last report: before a pause or at the end."""
+        if self._state is not None and (report := take_pending(self._state)):
+            self._writer.append(report)
+
+    def continue_clock(self) -> None:
+        """After a pause: its time is no training time."""
+        if self._state is not None:
+            restart_clock(self._state)
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        # After an out-of-memory error even these may fail; the first error is the one to tell.
+        with contextlib.suppress(Exception) if error is not None else contextlib.nullcontext():
+            self.flush()
+            if self._state is not None and self._state.step:
+                self._save_last(self._state)
+        if self._batches is not None:
+            self._batches.close()
+        self._state = self._batches = None
+        self.release_memory()
+
+    def _save_last(self, state: TrainState) -> None:
+        """The last weights, and the state to go on from. An error takes back what it has begun; one that came while the
+        optimizer changed the weights leaves them half changed: then the last saved state has the last whole ones."""
+        folder = self._writer.folder
+        if not state.whole:
+            saved = newest_state(folder, state.step)
+            save_weights(folder / "last.pt", saved.content["model"], self._config, saved.step, None)
+            return
+        step, validated = state.step, self._validated
+        accuracy = validated.evaluation.accuracy if validated and validated.step == step else None
+        save_weights(folder / "last.pt", copy_weights(state.model), self._config, step, accuracy)
+        if step != self._saved_step:
+            self.save_state()
+
+    def release_memory(self) -> None:
+        """Give back to the device what nothing refers to any more. An error's traceback refers to a lot: clear it first."""
+        if self._device is not None:
+            release_device_memory(self._device)
+
+    def failure_words(self, error: Exception) -> str:
+        """A failure in words for a learner."""
+        if isinstance(error, CoreError):
+            return str(error)
+        if is_out_of_memory(error):
+            config = self._config
+            self.release_memory()  # before it is counted
+            left = f" {memory_words(self._device)} now." if self._device is not None else ""
+            return (
+                f"Memory ran out with {config.model} at batch size {config.batch_size:,}.{left} Try half the batch size "
+                "(with gradient accumulation 2 the updates stay the same), a smaller model, or close other "
+                "programs. The memory of this run was given back before this was counted."
+            )
+        return f"An unexpected error ended the run: {type(error).__name__}: {error}. The details below belong in a bug report."
+
+    def _record(self, event: Event) -> None:
+        state = self._state
+        assert state is not None
+        is_best = isinstance(event, Validated) and state.best_step == event.step
+        if isinstance(event, Validated):
+            self._validated = event
+            if is_best:  # before it is recorded: a score whose weights a kill took would have no file
+                path = self._writer.folder / "best.pt"
+                save_weights(path, state.best_weights, self._config, event.step, event.evaluation.accuracy)
+            if event.best:
+                self._writer.update(best_accuracy=event.evaluation.accuracy)
+        if isinstance(event, Tested):
+            self._writer.update(test_accuracy=event.evaluation.accuracy)
+        self._writer.append(event)
+        if is_best:
+            self.save_state()

@@ -1,0 +1,7 @@
+"""What this machine is and can do. No torch at import.
+
+check.py         Looks at the machine and at a configuration before a person trusts a long run to them.
+gpu_check.py     GPUs as the check sees them: the driver, the platform that torch was built for, and what a device computes.
+hardware.py      The machine: device choice, threads, memory readings.
+installation.py  Python, its environment, the packages and the system under them: what is installed, against what was tested
+"""

@@ -1,0 +1,195 @@
+"""The networks: one dict from name to builder. All take (N, 1, 28, 28) normalised images and give (N, 10) logits."""
+
+import math
+from collections import OrderedDict
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from core.config.train_config import TrainConfig
+from core.randomness import seed_for
+
+
+class Dropout(nn.Dropout):
+    """nn.Dropout that draws from a generator of its own once `reseed` was called.
+
+    F.dropout takes no generator: with it, any other draw in the process would change a training's masks.
+    """
+
+    generator: torch.Generator | None = None
+    seed: int | None = None
+
+    def reseed(self, seed: int) -> None:
+        """Begin the stream of masks that belongs to `seed`; every forward in train mode moves along it."""
+        self.seed, self.generator = seed, None
+
+    def forward(self, input: Tensor) -> Tensor:
+        """In train mode zero a share p of the values and scale the rest by 1 / (1 - p); in eval mode do nothing."""
+        if not self.training or self.p == 0 or self.seed is None:
+            return super().forward(input)
+        if self.generator is None or self.generator.device != input.device:
+            self.generator = torch.Generator(input.device).manual_seed(self.seed)
+        mask = torch.empty_like(input).bernoulli_(1 - self.p, generator=self.generator)
+        return input * mask.div_(1 - self.p)
+
+    def __deepcopy__(self, memo: dict[int, object]) -> "Dropout":
+        copy = Dropout(self.p, self.inplace)
+        copy.train(self.training)
+        copy.seed = self.seed
+        if self.generator is not None:
+            copy.generator = self.generator.clone_state()
+        return copy
+
+
+def _mlp(config: TrainConfig) -> nn.Module:
+    return nn.Sequential(
+        OrderedDict(
+            flatten=nn.Flatten(),
+            hidden=nn.Linear(28 * 28, 128),
+            relu=nn.ReLU(),
+            dropout=Dropout(config.dropout),
+            output=nn.Linear(128, 10),
+        )
+    )
+
+
+def _simple_cnn(config: TrainConfig) -> nn.Module:
+    # Pooling before ReLU gives the same values as after it and leaves ReLU a quarter of the work.
+    return nn.Sequential(
+        OrderedDict(
+            conv1=nn.Conv2d(1, 32, 3, padding=1),
+            pool1=nn.MaxPool2d(2),
+            relu1=nn.ReLU(),
+            conv2=nn.Conv2d(32, 64, 3, padding=1),
+            pool2=nn.MaxPool2d(2),
+            relu2=nn.ReLU(),
+            flatten=nn.Flatten(),
+            dropout=Dropout(config.dropout),
+            output=nn.Linear(64 * 7 * 7, 10),
+        )
+    )
+
+
+def _cnn_batchnorm(config: TrainConfig) -> nn.Module:
+    momentum = config.batchnorm_momentum
+    return nn.Sequential(
+        OrderedDict(
+            conv1=nn.Conv2d(1, 32, 3, padding=1, bias=False),
+            norm1=nn.BatchNorm2d(32, momentum=momentum),
+            pool1=nn.MaxPool2d(2),
+            relu1=nn.ReLU(),
+            conv2=nn.Conv2d(32, 64, 3, padding=1, bias=False),
+            norm2=nn.BatchNorm2d(64, momentum=momentum),
+            pool2=nn.MaxPool2d(2),
+            relu2=nn.ReLU(),
+            flatten=nn.Flatten(),
+            dropout=Dropout(config.dropout),
+            output=nn.Linear(64 * 7 * 7, 10),
+        )
+    )
+
+
+def _fast_cnn(config: TrainConfig) -> nn.Module:
+    # A first convolution of stride 2 spares the large maps, where most of a CPU's time would go.
+    momentum = config.batchnorm_momentum
+    return nn.Sequential(
+        OrderedDict(
+            conv1=nn.Conv2d(1, 16, 5, stride=2, padding=2, bias=False),
+            norm1=nn.BatchNorm2d(16, momentum=momentum),
+            relu1=nn.ReLU(),
+            conv2=nn.Conv2d(16, 32, 3, padding=1, bias=False),
+            pool2=nn.MaxPool2d(2),
+            norm2=nn.BatchNorm2d(32, momentum=momentum),
+            relu2=nn.ReLU(),
+            conv3=nn.Conv2d(32, 32, 3, padding=1, bias=False),
+            norm3=nn.BatchNorm2d(32, momentum=momentum),
+            relu3=nn.ReLU(),
+            flatten=nn.Flatten(),
+            dropout=Dropout(config.dropout),
+            output=nn.Linear(32 * 7 * 7, 10),
+        )
+    )
+
+
+def _lab_cnn(config: TrainConfig) -> nn.Module:
+    # BatchNorm also behind a linear layer, as many classifiers have it: there a channel has one value an image, so its
+    # statistics hang on the batch far more than those of whole maps.
+    momentum = config.batchnorm_momentum
+    return nn.Sequential(
+        OrderedDict(
+            conv1=nn.Conv2d(1, 16, 5, stride=2, padding=2, bias=False),
+            norm1=nn.BatchNorm2d(16, momentum=momentum),
+            relu1=nn.ReLU(),
+            conv2=nn.Conv2d(16, 32, 3, padding=1, bias=False),
+            pool2=nn.MaxPool2d(2),
+            norm2=nn.BatchNorm2d(32, momentum=momentum),
+            relu2=nn.ReLU(),
+            flatten=nn.Flatten(),
+            hidden=nn.Linear(32 * 7 * 7, 64, bias=False),
+            norm3=nn.BatchNorm1d(64, momentum=momentum),
+            relu3=nn.ReLU(),
+            dropout=Dropout(config.dropout),
+            output=nn.Linear(64, 10),
+        )
+    )
+
+
+MODELS: dict[str, Callable[[TrainConfig], nn.Module]] = {
+    "mlp": _mlp,
+    "simple_cnn": _simple_cnn,
+    "cnn_batchnorm": _cnn_batchnorm,
+    "fast_cnn": _fast_cnn,
+    "lab_cnn": _lab_cnn,
+}
+
+
+def build_model(config: TrainConfig) -> nn.Module:
+    """The model of a run with its first weights, which follow from the seed alone. On the CPU, float32, train mode."""
+    model = outline(config).to_empty(device="cpu")
+    initialise(model, config.seed)
+    return model
+
+
+def outline(config: TrainConfig) -> nn.Module:
+    """The network of a run without memory for its weights: shapes and settings only."""
+    with torch.device("meta"):
+        return MODELS[config.model](config)
+
+
+def initialise(model: nn.Module, seed: int) -> None:
+    """Draw first weights with PyTorch's default distributions from a generator of our own.
+
+    Linear and Conv2d: uniform within 1/sqrt(fan_in), as their `reset_parameters` does; BatchNorm: weight 1, bias 0,
+    running mean 0 and variance 1.
+    """
+    generator = torch.Generator().manual_seed(seed_for(seed, "weights"))
+    for module in model.modules():
+        if isinstance(module, (nn.Linear, nn.Conv2d)):
+            nn.init.kaiming_uniform_(module.weight, a=math.sqrt(5), generator=generator)
+            if module.bias is not None:
+                bound = 1 / math.sqrt(module.weight[0].numel())
+                nn.init.uniform_(module.bias, -bound, bound, generator=generator)
+        elif isinstance(module, nn.modules.batchnorm._BatchNorm):
+            module.reset_parameters()
+
+
+def enter_train_mode(model: nn.Module, config: TrainConfig) -> None:
+    """Train mode, as the run means it: with frozen BatchNorm those layers stay in eval mode."""
+    model.train()
+    if config.batchnorm_frozen:
+        for module in model.modules():
+            if isinstance(module, nn.modules.batchnorm._BatchNorm):
+                module.eval()
+
+
+def reseed_dropout(model: nn.Module, seed: int, step: int) -> None:
+    """Give every dropout layer the masks that belong to this step."""
+    for place, module in enumerate(model.modules()):
+        if isinstance(module, Dropout):
+            module.reseed(seed_for(seed, "dropout", step, place))
+
+
+def parameter_count(config: TrainConfig) -> int:
+    """Trainable numbers of the model; allocates nothing."""
+    return sum(parameter.numel() for parameter in outline(config).parameters() if parameter.requires_grad)

@@ -1,0 +1,17 @@
+"""What a run's folder holds: the truth about a run, whoever trained it. No torch.
+
+drawings.py   The drawings that a lesson teaches, kept in its run's folder.
+folder.py     A run's folder: the truth about a run, whoever trained it. Written by appending; `run_reader` reads it by tailing.
+history.py    A run's history as growing columns, and what of it a chart can show: thinned, honest, smoothed.
+index.py      All runs of a folder as rows of a table.
+info.py       What status.json says of a run, and the list of all runs.
+lock.py       Whether a run is held by a training, here or in another process.
+notes.py      What a person says about a run: its name, tags, a note, and whether it is archived.
+reader.py     A run read back from its folder, by tailing: what a page draws of it, whoever trains it.
+search.py     Which runs a line of words and conditions means, such as `mlp learning_rate<0.01 status=failed -homework`.
+snapshots.py  Weights kept along a run, for looking back: at steps 0, 1, 2, 4, 8, ... and at ends of epochs.
+thinning.py   Many points to few, with spikes, gaps and ends kept.
+time_left.py  How long a run still takes: training, validations and the scoring of the test digits, by what they took so far.
+trash.py      Deleted runs: moved into a folder beside the others, from which they can come back until it is emptied.
+writer.py     The one writer of a run's folder: settings, status, rows of numbers and events, appended as they come.
+"""

@@ -1,0 +1,266 @@
+"""A run read back from its folder, by tailing: what a page draws of it, whoever trains it."""
+
+import base64
+import math
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from core.config.train_config import PRECISIONS, TrainConfig
+from core.errors import ConfigError, RunError
+from core.events import (
+    DEVICE,
+    MAX_THREADS,
+    REPORT_DTYPE,
+    STEP_DTYPE,
+    Evaluation,
+    Event,
+    Mistake,
+    RunStarted,
+    StoppedEarly,
+    Tested,
+    Validated,
+)
+from core.runs.history import ReportHistory, StepHistory
+from core.runs.info import RunInfo, read_info
+from core.storage.records import MAX_NUMBER, json_object, record
+
+MAX_MISTAKES, MAX_NOTES, MAX_LINE_BYTES = 50, 50, 2**18
+# The mistakes of all validations but the last are passed over before they are parsed: they are nine tenths of the file.
+_VALIDATED = b'{"kind": "validated"'
+_MISTAKES, _AFTER_MISTAKES = b'"mistakes": [', b'], "seconds"'
+
+
+@dataclass(frozen=True, eq=False)
+class RunSnapshot:
+    """All that a page draws of a run, at one moment; frozen.
+
+    Attributes:
+        started: None until training began.
+        validations: oldest first; the mistakes of the last one only.
+        damage: what of the folder could not be read, in words; empty when all is whole.
+    """
+
+    info: RunInfo
+    config: TrainConfig
+    started: RunStarted | None
+    steps: StepHistory
+    reports: ReportHistory
+    validations: tuple[Validated, ...]
+    tested: Tested | None
+    stopped_early: StoppedEarly | None
+    damage: tuple[str, ...]
+
+    @property
+    def step(self) -> int:
+        """Finished updates."""
+        return int(self.steps.column("step")[-1]) if len(self.steps) else self.info.first_step
+
+    @property
+    def total_steps(self) -> int:
+        """Updates when the run reaches its end."""
+        return self.config.total_steps()
+
+    def seconds_at(self, steps: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        """Training time after each of these steps, in seconds; steps that are not recorded count as the nearest one."""
+        seconds = self.steps.column("seconds")
+        if not len(seconds):
+            return np.zeros(len(steps))
+        rows = steps - 1 - self.info.first_step
+        return seconds[np.clip(rows, 0, len(seconds) - 1)].astype(np.float64)
+
+    def images_per_second(self, window: float = 5.0) -> float | None:
+        """Training digits per second of training time over the last `window` seconds; None before there is a figure."""
+        seconds = self.steps.column("seconds")
+        if len(seconds) < 2:
+            return None
+        first = int(np.searchsorted(seconds, seconds[-1] - window))
+        first = min(first, len(seconds) - 2)
+        elapsed = seconds[-1] - seconds[first]
+        images = int(self.steps.column("images")[first + 1 :].astype(np.int64).sum())
+        return images / elapsed if elapsed > 0 else None
+
+    def data_share(self, window: int = 50) -> float | None:
+        """Share of the training time spent waiting for batches over the last `window` reports, in [0, 1]."""
+        duration = float(self.reports.column("duration")[-window:].sum()) if len(self.reports) else 0.0
+        return float(self.reports.column("data_seconds")[-window:].sum()) / duration if duration > 0 else None
+
+
+class RunReader:
+    """Follows one run's folder: each `read` takes only what was appended since the last."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._config: TrainConfig | None = None
+        self._resumes = self._first_step = 0
+        self._forget()
+
+    def _forget(self) -> None:
+        """Read the folder from its beginning the next time."""
+        self._steps, self._reports = StepHistory(), ReportHistory()
+        self._started: RunStarted | None = None
+        self._validations: list[Validated] = []
+        self._tested: Tested | None = None
+        self._stopped_early: StoppedEarly | None = None
+        self._offsets = {"steps.bin": 0, "reports.bin": 0, "events.jsonl": 0}
+        self._damage: dict[str, str] = {}
+
+    def read(self) -> RunSnapshot:
+        """The run as it is now. Raises RunError when there is no such run or its settings cannot be read."""
+        info = read_info(self.folder)
+        self._first_step = info.first_step
+        if info.resumes != self._resumes:  # what came after a saved state was taken back
+            self._resumes = info.resumes
+            self._forget()
+        if self._config is None:
+            self._config = read_config(self.folder)
+        self._steps.append(self._read_rows("steps.bin", STEP_DTYPE))
+        self._reports.append(self._read_rows("reports.bin", REPORT_DTYPE))
+        for event in self._read_events():
+            match event:
+                case RunStarted():
+                    self._started = event
+                case Validated():
+                    if self._validations:  # twelve pictures each: only those of the last one are ever shown
+                        self._validations[-1] = _without_mistakes(self._validations[-1])
+                    self._validations.append(event)
+                case Tested():
+                    self._tested = event
+                case StoppedEarly():
+                    self._stopped_early = event
+                case _:
+                    pass
+        return RunSnapshot(
+            info,
+            self._config,
+            self._started,
+            self._steps.snapshot(),
+            self._reports.snapshot(),
+            tuple(self._validations),
+            self._tested,
+            self._stopped_early,
+            tuple(self._damage.values()),
+        )
+
+    def _read_new(self, name: str) -> bytes:
+        path = self.folder / name
+        try:
+            with path.open("rb") as stream:
+                size = os.fstat(stream.fileno()).st_size
+                if size < self._offsets[name]:
+                    self._damage[name] = f"{name} became shorter while it was read: the rest of it is missing."
+                    return b""
+                stream.seek(self._offsets[name])
+                return stream.read()
+        except OSError as error:
+            self._damage[name] = f"{name} cannot be read: {error.strerror or error}."
+            return b""
+
+    def _read_rows(self, name: str, dtype: np.dtype[np.void]) -> npt.NDArray[np.void]:
+        """Whole rows only: the last one of a killed process may be torn."""
+        content = self._read_new(name)
+        whole = len(content) // dtype.itemsize * dtype.itemsize
+        self._offsets[name] += whole
+        rows = np.frombuffer(content[:whole], dtype)
+        if name == "steps.bin" and len(rows):
+            known = self._first_step + len(self._steps)
+            expected = known + 1 + np.arange(len(rows))
+            wrong = np.flatnonzero((rows["step"] != expected) | _impossible_steps(rows))
+            if len(wrong):
+                self._damage[name] = f"{name} is damaged after step {known + int(wrong[0]):,}."
+                rows = rows[: wrong[0]]
+        elif len(rows) and len(wrong := np.flatnonzero(_impossible_reports(rows))):
+            self._damage[name] = f"{name} is damaged after report {len(self._reports) + int(wrong[0]):,}."
+            rows = rows[: wrong[0]]
+        return rows
+
+    def _read_events(self) -> Iterator[Event]:
+        content = self._read_new("events.jsonl")
+        whole = content.rfind(b"\n") + 1
+        self._offsets["events.jsonl"] += whole
+        lines = content[:whole].splitlines()
+        last = max((number for number, line in enumerate(lines) if line.startswith(_VALIDATED)), default=0)
+        for number, line in enumerate(lines):
+            try:
+                if len(line) > MAX_LINE_BYTES:
+                    raise ValueError("a line longer than any event")
+                yield _event_of(json_object(line if number >= last else _cut(line)))
+            except (ValueError, KeyError, TypeError):
+                self._damage["events.jsonl"] = "events.jsonl holds lines that cannot be read; they are left out."
+
+
+def _impossible_steps(rows: npt.NDArray[np.void]) -> npt.NDArray[np.bool_]:
+    """Rows that no training writes: losses and norms may be anything, times, rates and counts may not."""
+    return (
+        ~(np.isfinite(rows["seconds"]) & (rows["seconds"] >= 0) & np.isfinite(rows["learning_rate"]))
+        | (rows["learning_rate"] < 0)
+        | (rows["images"] == 0)
+        | (rows["correct"] > rows["images"])
+    )
+
+
+def _impossible_reports(rows: npt.NDArray[np.void]) -> npt.NDArray[np.bool_]:
+    wrong = np.zeros(len(rows), bool)
+    for name in ("seconds", "duration", "data_seconds"):
+        wrong |= ~(np.isfinite(rows[name]) & (rows[name] >= 0))
+    for name in ("step", "resident", "allocated", "reserved", "peak", "total"):
+        wrong |= rows[name] > MAX_NUMBER
+    return wrong
+
+
+def _cut(line: bytes) -> bytes:
+    """A validation's line without its mistakes; any other line as it is."""
+    first, last = line.find(_MISTAKES), line.rfind(_AFTER_MISTAKES)
+    if not line.startswith(_VALIDATED) or not 0 <= first < last:
+        return line
+    return line[: first + len(_MISTAKES)] + line[last:]
+
+
+def _without_mistakes(validated: Validated) -> Validated:
+    return replace(validated, evaluation=replace(validated.evaluation, mistakes=()))
+
+
+def read_config(folder: Path) -> TrainConfig:
+    """The settings of a run. Raises RunError."""
+    try:
+        return TrainConfig.from_json((folder / "config.json").read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        words = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise RunError(f"config.json of run {folder.name} cannot be read: {words}.") from error
+    except ConfigError as error:
+        raise RunError(f"config.json of run {folder.name} holds unusable settings: {error}") from error
+
+
+def _event_of(values: dict[str, Any]) -> Event:
+    kind = values.pop("kind")
+    if kind == "started":
+        started = record(RunStarted, values)
+        # The run's script is written with these.
+        if not DEVICE.fullmatch(started.device) or started.precision not in PRECISIONS[1:]:
+            raise ValueError("a device or precision that does not exist")
+        if not 1 <= started.threads <= MAX_THREADS or len(started.notes) > MAX_NOTES:
+            raise ValueError("more threads or notes than a run has")
+        return started
+    if kind == "stopped_early":
+        return record(StoppedEarly, values)
+    values["evaluation"] = _evaluation_of(values["evaluation"])
+    return record(Validated, values) if kind == "validated" else record(Tested, values)
+
+
+def _evaluation_of(values: dict[str, Any]) -> Evaluation:
+    if len(values["mistakes"]) > MAX_MISTAKES:
+        raise ValueError("more mistakes than are ever kept")
+    mistakes = tuple(record(Mistake, {**one, "image": base64.b64decode(one["image"])}) for one in values["mistakes"])
+    found = record(Evaluation, {**values, "mistakes": mistakes})
+    whole = len(found.confusion) == 10 and all(len(row) == 10 for row in found.confusion)
+    whole = whole and len(found.unanswered_by_label) == 10 and min(found.unanswered_by_label) >= 0
+    if not whole or any(len(one.image) != 784 or {one.label, one.predicted} - set(range(10)) for one in mistakes):
+        raise ValueError("an evaluation of something else than ten digits")
+    if not 0 <= found.accuracy <= 1 or not 0 <= found.seconds < math.inf or found.unanswered < 0:
+        raise ValueError("an accuracy or a time that cannot be")
+    return found

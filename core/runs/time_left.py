@@ -1,0 +1,52 @@
+"""How long a run still takes: training, validations and the scoring of the test digits, by what they took so far."""
+
+from core.config.train_config import TrainConfig
+from core.runs.reader import RunSnapshot
+
+_WINDOW = 30.0  # seconds of training that the speed is taken from
+# Before the first validation: a forward takes about a third of a forward with its backward.
+_FORWARD_SHARE = 1 / 3
+
+
+def steps_per_second(snapshot: RunSnapshot, window: float = _WINDOW) -> float | None:
+    """Updates per second of training time over the last `window` seconds; None before there is a figure."""
+    seconds = snapshot.steps.column("seconds")
+    if len(seconds) < 2:
+        return None
+    first = min(int(seconds.searchsorted(seconds[-1] - window)), len(seconds) - 2)
+    elapsed = float(seconds[-1] - seconds[first])
+    return (len(seconds) - 1 - first) / elapsed if elapsed > 0 else None
+
+
+def seconds_left(snapshot: RunSnapshot) -> float | None:
+    """Seconds until a run is done as its settings say, early stopping and pauses aside; None before there is a figure."""
+    config, rate = snapshot.config, steps_per_second(snapshot)
+    if rate is None:
+        return None
+    _, validation, test = config.split_sizes()
+    scored = [one.evaluation.seconds for one in snapshot.validations[-5:]]
+    if scored:
+        each = sum(scored) / len(scored)
+    else:
+        images = snapshot.images_per_second(_WINDOW) or 0.0
+        each = validation * _FORWARD_SHARE / images if images else 0.0
+    last = snapshot.validations[-1].step if snapshot.validations else snapshot.info.first_step
+    waiting = config.validations(last, snapshot.total_steps)
+    return (snapshot.total_steps - snapshot.step) / rate + each * (waiting + (0 if snapshot.tested else test / validation))
+
+
+def seconds_for(config: TrainConfig, images_per_second: float) -> float:
+    """Seconds that a run takes which has not begun, its validations and the test included, at a training speed."""
+    train, validation, test = config.split_sizes()
+    scored = config.validations(0, config.total_steps()) * validation + test
+    return (config.epochs * train + _FORWARD_SHARE * scored) / images_per_second
+
+
+def phase(snapshot: RunSnapshot) -> str:
+    """What a run that trains does besides training, in words; "" while it trains."""
+    last = snapshot.validations[-1].step if snapshot.validations else snapshot.info.first_step
+    if snapshot.step and snapshot.step != last and snapshot.config.validates_after(snapshot.step):
+        return "scores the validation digits"
+    if snapshot.step >= snapshot.total_steps and not snapshot.tested:
+        return "scores the test digits"
+    return ""

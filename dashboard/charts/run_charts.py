@@ -1,0 +1,437 @@
+"""Values of a run -> what its charts show. Never imports streamlit.
+
+A `Chart` is a plain description. The live component draws it from the points it already has and the new ones;
+`figure` makes a complete plotly figure of it for downloads and as a fallback.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import plotly.graph_objects as go
+
+from core.config.train_config import TrainConfig
+from core.runs.reader import RunSnapshot
+from core.runs.thinning import MAX_BUCKETS, Floats, bucket_size, thin
+from core.training.schedule import schedule_preview
+from dashboard import theme
+
+AXES = ("step", "epoch", "time")
+HEIGHT = 260
+# Plotly 7 offers to upload charts to a cloud: nothing leaves this machine here.
+PLOT_CONFIG: dict[str, Any] = {
+    "displaylogo": False,
+    "modeBarButtonsToRemove": ["sendChartToCloud", "select2d", "lasso2d", "autoScale2d"],
+}
+_MIB = 2**20
+Rows = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """One trace.
+
+    Attributes:
+        first: how many points come before `x[0]`; a live chart has them already.
+        x, y: points; NaN leaves a gap.
+    """
+
+    name: str
+    color: str
+    first: int
+    x: Floats
+    y: Floats
+    dash: str = "solid"
+    width: float = 2
+    mode: str = "lines"
+    symbol: str = "circle"
+    hover: str = "%{y:.6g}"
+
+
+@dataclass(frozen=True, eq=False)
+class Chart:
+    """One chart: its title says what is seen; `note` what part of the data is drawn; `alt` is for screen readers."""
+
+    id: str
+    title: str
+    y_title: str
+    lines: list[Line]
+    x_title: str = "step"
+    log: bool = False
+    note: str = ""
+    alt: str = ""
+    y_format: str = ""
+    from_zero: bool = False
+
+
+@dataclass(frozen=True)
+class View:
+    """How a person wants to see a run: x axis, smoothing window in steps, logarithmic loss."""
+
+    axis: str = "step"
+    window: int = 25
+    log: bool = False
+
+
+@dataclass(frozen=True)
+class Sent:
+    """What a live chart has received: only what comes after is sent next.
+
+    Attributes:
+        token: identity of the set of points; another one means that all points change.
+        steps, reports: the first bucket that may still change.
+    """
+
+    token: str = ""
+    steps: int = 0
+    reports: int = 0
+
+
+@dataclass(eq=False)
+class _Axis:
+    """Places of rows along the chosen x axis.
+
+    Attributes:
+        shift: added to every place; a parent's lines are moved so that they meet its child's at the fork.
+    """
+
+    snapshot: RunSnapshot
+    view: View
+    minutes: bool | None = None
+    shift: float = 0.0
+
+    def __post_init__(self) -> None:
+        steps = self.snapshot.steps
+        if self.minutes is None:
+            self.minutes = bool(len(steps)) and float(steps.column("seconds")[-1]) > 300
+
+    @property
+    def title(self) -> str:
+        if self.view.axis == "time":
+            return "training time (min)" if self.minutes else "training time (s)"
+        return self.view.axis
+
+    def of(self, step: npt.NDArray[Any], seconds: npt.NDArray[Any]) -> Floats:
+        if self.view.axis == "time":
+            return seconds.astype(np.float64) / (60 if self.minutes else 1) + self.shift
+        values = step.astype(np.float64)
+        return (values / self.snapshot.config.steps_per_epoch() if self.view.axis == "epoch" else values) + self.shift
+
+
+def run_charts(
+    snapshot: RunSnapshot, view: View, sent: Sent | None = None, parent: RunSnapshot | None = None
+) -> tuple[list[Chart], Sent, bool]:
+    """The charts of a run.
+
+    Args:
+        sent: what the viewer has; only later points are given then, as long as they fit to it.
+        parent: the run that it was forked from, drawn behind it from its beginning.
+
+    Returns:
+        (charts, what the viewer has after them, whether they are complete in themselves).
+    """
+    axis = _Axis(snapshot, view)
+    steps_bucket, reports_bucket = bucket_size(len(snapshot.steps)), bucket_size(len(snapshot.reports))
+    parts = (snapshot.info.run_id, view.axis, axis.minutes, view.window, steps_bucket, reports_bucket)
+    token = "/".join(map(str, (*parts, len(parent.steps) if parent else 0)))
+    complete = sent is None or sent.token != token
+    start = Sent() if complete or sent is None else sent
+    charts = [
+        _loss_chart(snapshot, view, axis, start.steps),
+        _accuracy_chart(snapshot, view, axis, start.steps),
+        _learning_rate_chart(snapshot, axis, start.steps),
+        _gradient_chart(snapshot, axis, start.steps),
+        _memory_chart(snapshot, axis, start.reports),
+    ]
+    if parent is not None and len(parent.steps):
+        charts = [_with_parent(chart, _parent_lines(chart.id, parent, snapshot, axis, complete)) for chart in charts]
+    last = Sent(token, max(0, len(snapshot.steps) // steps_bucket - 1), max(0, len(snapshot.reports) // reports_bucket - 1))
+    return charts, last, complete
+
+
+def _parent_lines(chart: str, parent: RunSnapshot, child: RunSnapshot, axis: _Axis, complete: bool) -> list[Line]:
+    """A parent's lines, moved so that both runs meet where the child begins. A viewer that has them gets no points again."""
+    step = np.array([child.info.parent_step or 0], np.int64)
+    meet = _Axis(parent, axis.view, axis.minutes).of(step, parent.seconds_at(step))[0]
+    begin = (
+        0.0
+        if axis.view.axis == "time"
+        else child.info.first_step / (child.config.steps_per_epoch() if axis.view.axis == "epoch" else 1)
+    )
+    moved, view, gray = _Axis(parent, axis.view, axis.minutes, float(begin - meet)), axis.view, theme.PARENT_RUN
+    train: dict[str, Any] = {"name": "parent, train", "color": gray, "width": 1.5}
+    validation: dict[str, Any] = {"name": "parent, validation", "color": gray, "dash": "dash"}
+    match chart:
+        case "loss":
+            lines = [
+                _smooth_line(parent, view, moved, 0, "loss", 1, **train),
+                _validation_line(parent, moved, "loss", **validation),
+            ]
+        case "accuracy":
+            lines = [
+                _smooth_line(parent, view, moved, 0, "accuracy", 100, hover="%{y:.2f} %", **train),
+                _validation_line(parent, moved, "accuracy", 100, hover="%{y:.2f} %", **validation),
+            ]
+        case "learning_rate" | "gradient_norm":
+            lines = [_step_line(parent, moved, 0, chart, name="parent", color=gray, width=1)]
+        case _:
+            lines = []
+    return lines if complete else [replace(line, first=len(line.x), x=line.x[:0], y=line.y[:0]) for line in lines]
+
+
+def _with_parent(chart: Chart, lines: list[Line]) -> Chart:
+    return replace(chart, lines=[*lines, *chart.lines])
+
+
+def _step_line(snapshot: RunSnapshot, axis: _Axis, first: int, column: str, scale: float = 1.0, **style: Any) -> Line:
+    """A column with the smallest and largest value of every bucket, from bucket `first` on."""
+    steps = snapshot.steps
+    values = steps.column(column)
+    thinned = thin(values, first)
+    rows = thinned.rows
+    x = axis.of(steps.column("step")[rows], steps.column("seconds")[rows])
+    y = values[rows].astype(np.float64) * scale
+    return Line(first=first * (2 if thinned.bucket > 1 else 1), x=x, y=y, **style)
+
+
+def _smooth_line(snapshot: RunSnapshot, view: View, axis: _Axis, first: int, column: str, scale: float, **style: Any) -> Line:
+    """A moving average, one point at the end of every bucket."""
+    steps = snapshot.steps
+    size, count = bucket_size(len(steps)), len(steps)
+    ends: Rows = np.minimum(np.arange(first, math.ceil(count / size)) * size + size, count) - 1
+    x = axis.of(steps.column("step")[ends], steps.column("seconds")[ends])
+    return Line(first=first, x=x, y=steps.smoothed(column, ends, shown_window(snapshot, view)) * scale, **style)
+
+
+def shown_window(snapshot: RunSnapshot, view: View) -> int:
+    """Steps behind one point of a smoothed line: never fewer than the point stands for, or steps would be in no point."""
+    return max(view.window, bucket_size(len(snapshot.steps)))
+
+
+def _validation_line(snapshot: RunSnapshot, axis: _Axis, column: str, scale: float = 1.0, **style: Any) -> Line:
+    validations = snapshot.validations
+    y = np.array([getattr(one.evaluation, column) for one in validations], np.float64) * scale
+    rows = thin(y).rows if len(y) > MAX_BUCKETS else np.arange(len(y))
+    steps = np.array([one.step for one in validations], np.int64)[rows]
+    return Line(first=0, x=axis.of(steps, snapshot.seconds_at(steps)), y=y[rows], mode="lines+markers", **style)
+
+
+def _nonfinite_line(snapshot: RunSnapshot, axis: _Axis, column: str) -> list[Line]:
+    """A cross at each step whose value is NaN or infinite, at the height of the last finite one."""
+    rows = np.array(snapshot.steps.nonfinite_rows(column), np.int64)
+    if not len(rows):
+        return []
+    values, steps = snapshot.steps.column(column), snapshot.steps
+    heights = [next((float(values[back]) for back in range(row, -1, -1) if math.isfinite(values[back])), 0.0) for row in rows]
+    x = axis.of(steps.column("step")[rows], steps.column("seconds")[rows])
+    return [Line("NaN or infinite", theme.PROBLEM, 0, x, np.array(heights), mode="markers", symbol="x", hover="not finite")]
+
+
+def _drawn_note(snapshot: RunSnapshot) -> str:
+    count = len(snapshot.steps)
+    size = bucket_size(count)
+    drawn = count if size == 1 else min(count, 2 * math.ceil(count / size))
+    how = "" if size == 1 else f": the smallest and largest of every {size}"
+    return f"drawn {drawn:,} of {count:,} steps{how}"
+
+
+def _loss_chart(snapshot: RunSnapshot, view: View, axis: _Axis, first: int) -> Chart:
+    # Label smoothing is part of what is trained for; validation is scored without it.
+    smoothing = f", label smoothing {snapshot.config.label_smoothing:g}" if snapshot.config.label_smoothing else ""
+    lines = [
+        _step_line(snapshot, axis, first, "loss", name=f"train, each step{smoothing}", color=theme.RAW, width=1),
+        _smooth_line(snapshot, view, axis, first, "loss", 1, name=_mean_name(snapshot, view) + smoothing, color=theme.TRAIN),
+        _validation_line(snapshot, axis, "loss", name="validation", color=theme.VALIDATION, dash="dash"),
+        *_nonfinite_line(snapshot, axis, "loss"),
+    ]
+    return Chart(
+        "loss",
+        "Loss",
+        "cross-entropy (nats)",
+        lines,
+        axis.title,
+        view.log,
+        _drawn_note(snapshot),
+        f"Loss over {axis.title}: {_last_words(snapshot)}",
+    )
+
+
+def _mean_name(snapshot: RunSnapshot, view: View) -> str:
+    return f"train, mean of {shown_window(snapshot, view)} steps"
+
+
+def _last_words(snapshot: RunSnapshot) -> str:
+    if not len(snapshot.steps):
+        return "no steps yet"
+    loss = float(snapshot.steps.column("loss")[-1])
+    words = f"train loss {loss:.4f} at step {snapshot.step:,}"
+    if snapshot.validations:
+        last = snapshot.validations[-1].evaluation
+        words += f", last validation loss {last.loss:.4f} and accuracy {last.accuracy:.2%}"
+    return words
+
+
+def _accuracy_chart(snapshot: RunSnapshot, view: View, axis: _Axis, first: int) -> Chart:
+    lines = [
+        _smooth_line(
+            snapshot, view, axis, first, "accuracy", 100, name=_mean_name(snapshot, view), color=theme.TRAIN, hover="%{y:.2f} %"
+        ),
+        _validation_line(
+            snapshot, axis, "accuracy", 100, name="validation", color=theme.VALIDATION, dash="dash", hover="%{y:.2f} %"
+        ),
+    ]
+    if snapshot.tested:
+        step = np.array([snapshot.tested.step], np.int64)  # whose weights were scored
+        x = axis.of(step, snapshot.seconds_at(step))
+        accuracy = np.array([snapshot.tested.evaluation.accuracy * 100])
+        lines.append(Line("test, once", theme.TEST, 0, x, accuracy, mode="markers", symbol="star", hover="%{y:.2f} %"))
+    return Chart("accuracy", "Accuracy", "correct (%)", lines, axis.title, alt=f"Accuracy: {_last_words(snapshot)}")
+
+
+def _learning_rate_chart(snapshot: RunSnapshot, axis: _Axis, first: int) -> Chart:
+    line = _step_line(snapshot, axis, first, "learning_rate", name="learning rate", color=theme.TRAIN)
+    return Chart(
+        "learning_rate",
+        "Learning rate",
+        "learning rate",
+        [line],
+        axis.title,
+        alt="Learning rate of each step",
+        y_format=".1~e",
+        from_zero=True,
+    )
+
+
+def _gradient_chart(snapshot: RunSnapshot, axis: _Axis, first: int) -> Chart:
+    lines = [
+        _step_line(snapshot, axis, first, "gradient_norm", name="gradient norm", color=theme.TRAIN, width=1),
+        *_nonfinite_line(snapshot, axis, "gradient_norm"),
+    ]
+    return Chart(
+        "gradient_norm",
+        "Gradient norm",
+        "L2 norm before clipping",
+        lines,
+        axis.title,
+        alt="Length of the whole gradient at each step",
+    )
+
+
+def _memory_chart(snapshot: RunSnapshot, axis: _Axis, first: int) -> Chart:
+    reports = snapshot.reports
+    total = float(reports.column("total")[-1]) if len(reports) else 0.0
+
+    def line(column: str, **style: Any) -> Line:
+        values = reports.column(column)
+        thinned = thin(values, first)
+        x = axis.of(reports.column("step")[thinned.rows], reports.column("seconds")[thinned.rows])
+        y = values[thinned.rows].astype(np.float64) / _MIB
+        return Line(first=first * (2 if thinned.bucket > 1 else 1), x=x, y=y, hover="%{y:,.0f} MiB", **style)
+
+    if total:
+        lines = [
+            line("allocated", name="allocated", color=theme.GPU_MEMORY),
+            line("reserved", name="reserved", color=theme.GPU_MEMORY, dash="dash"),
+            line("peak", name="peak", color=theme.GPU_MEMORY, dash="dot"),
+        ]
+        return Chart(
+            "memory",
+            f"GPU memory (card: {total / 2**30:.1f} GiB)",
+            "MiB",
+            lines,
+            axis.title,
+            from_zero=True,
+            alt="GPU memory by tensors, by the allocator, and the peak",
+        )
+    lines = [line("resident", name="this process", color=theme.GPU_MEMORY)]
+    return Chart(
+        "memory",
+        "Memory of the process (it trains on the CPU)",
+        "MiB",
+        lines,
+        axis.title,
+        from_zero=True,
+        alt="Resident memory of the training process, which uses no GPU",
+    )
+
+
+def figure(chart: Chart) -> go.Figure:
+    """A complete plotly figure of a chart whose lines are complete."""
+    drawn = go.Figure()
+    for line in chart.lines:
+        drawn.add_trace(
+            go.Scatter(
+                x=line.x,
+                y=line.y,
+                name=line.name,
+                mode=line.mode,
+                hovertemplate=line.hover,
+                line={"color": line.color, "dash": line.dash, "width": line.width},
+                marker={"color": line.color, "symbol": line.symbol, "size": 9 if line.mode == "markers" else 6},
+            )
+        )
+    title = chart.title + (f"<br><sup>{chart.note}</sup>" if chart.note else "")
+    drawn.update_layout(
+        title={"text": title},
+        height=HEIGHT + 80,
+        hovermode="x unified",
+        margin={"l": 60, "r": 20, "t": 60, "b": 50},
+        legend={"orientation": "h", "y": -0.25},
+        uirevision=chart.id,
+    )
+    drawn.update_xaxes(title_text=chart.x_title)
+    drawn.update_yaxes(
+        title_text=chart.y_title,
+        type="log" if chart.log else "linear",
+        rangemode="tozero" if chart.from_zero else "normal",
+        autorangeoptions={"include": 0} if chart.from_zero else None,
+        tickformat=chart.y_format or None,
+    )
+    return drawn
+
+
+def standalone_html(snapshot: RunSnapshot, view: View, parent: RunSnapshot | None = None) -> str:
+    """All charts of a run as one page that opens without a network."""
+    charts, _, _ = run_charts(snapshot, view, parent=parent)
+    parts = [
+        figure(chart).to_html(full_html=False, include_plotlyjs=(number == 0), config=PLOT_CONFIG)
+        for number, chart in enumerate(charts)
+    ]
+    title = f"Digit Lab run {snapshot.info.run_id}"
+    return (
+        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title><body style="font-family:sans-serif">'
+        f"<h1>{title}</h1>{''.join(parts)}</body></html>"
+    )
+
+
+class Drawn(NamedTuple):
+    """A figure as the browser gets it: plotly's JSON, and its height in pixels."""
+
+    text: str
+    height: int
+
+
+def as_drawn(figure: go.Figure) -> Drawn:
+    """A figure in JSON form, without plotly's template: the page gives the colours."""
+    figure.layout.template = None
+    return Drawn(str(figure.to_json()), int(figure.layout.height))
+
+
+def schedule_figure(config: TrainConfig) -> go.Figure:
+    """The learning rate of each step of the run to come."""
+    steps, rates = schedule_preview(config)
+    drawn = go.Figure(
+        go.Scatter(
+            x=steps + 1,
+            y=rates,
+            mode="lines",
+            line={"color": theme.TRAIN, "width": 2},
+            hovertemplate="step %{x}: %{y:.3g}<extra></extra>",
+        )
+    )
+    drawn.update_layout(height=150, margin={"l": 10, "r": 10, "t": 10, "b": 30})
+    drawn.update_xaxes(title_text="step")
+    drawn.update_yaxes(rangemode="tozero", tickformat=".1~e", automargin=True)
+    return drawn

@@ -1,0 +1,165 @@
+"""How much of the gap between train and validation is the mode's?"""
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import streamlit as st
+
+from core.data.batches import augments
+from core.data.sources import data_root
+from core.execution.trainer import get_trainer
+from core.modes.during_training import GapPoint, mode_gap
+from core.runs.folder import run_folder, runs_root
+from core.runs.snapshots import kept_snapshots
+from dashboard import theme
+from dashboard.charts.figures import LEGEND, Figure, figure_layout, line_trace
+from dashboard.charts.live_chart import plot
+from dashboard.modes import session as modes_session
+from dashboard.modes.code import head_lines
+from dashboard.modes.lab import Experiment, Lab, Params, layer_words, of_kind, percent, say
+
+
+def _controls(lab: Lab) -> Params:
+    what = st.segmented_control(
+        "Curves of", ("loss", "accuracy"), default="loss", required=True, key="m_what", bind="query-params"
+    )
+    run_id = lab.chosen.info.run_id
+    # Points stay known, so that a run in training has only its new ones worked out.
+    known = modes_session.memory(f"gap-{run_id}")
+    return {"snapshots": len(kept_snapshots(run_folder(runs_root(), run_id))), "_what": what, "_known": known}
+
+
+def _work(lab: Lab, params: Params) -> Iterator[object]:
+    for one in mode_gap(run_folder(runs_root(), lab.chosen.info.run_id), data_root(), dict(params["_known"])):
+        if isinstance(one, GapPoint):
+            params["_known"][one.step] = one
+        yield one
+
+
+def _show(lab: Lab, params: Params, results: tuple[Any, ...]) -> None:
+    found: list[GapPoint] = of_kind(results, GapPoint)
+    if not found:
+        return
+    plot(
+        gap_figure(found, params["_what"]),
+        key="m_gap",
+        alt="One run seen as the optimizer saw it, again in train mode, in eval mode, and on validation digits",
+    )
+    live = " More points come while it trains." if lab.chosen.info.run_id in get_trainer().active() else ""
+    say(sentence(found[-1], params["_what"], lab) + live)
+
+
+_SIDES = {
+    "optimizer": "what the optimizer saw",
+    "again": "the same batches again",
+    "train": "eval mode on the same batches",
+    "clean": "the same digits without augmentation",
+    "validation": "validation digits",
+}
+
+
+def _signed_points(share: float) -> str:
+    return f"{100 * share:+.1f} points".replace("-", "−")
+
+
+def sentence(point: GapPoint, what: str, lab: Lab) -> str:
+    """The gap in its parts, each with the figure that was measured for it."""
+    config = lab.predictor.config
+    if what == "accuracy":
+        values = {name: getattr(point, f"{name}_accuracy") for name in ("optimizer", "again", "train", "clean", "validation")}
+        shown, part, none = lambda one: percent(one, point.digits), _signed_points, 0.0005
+    else:
+        values = {name: getattr(point, f"{name}_loss") for name in ("optimizer", "again", "train", "clean", "validation")}
+        shown, part, none = "{:.4f}".format, lambda one: f"{one:+.4f}".replace("-", "−"), 0.00005
+    if broken := [_SIDES[name] for name, value in values.items() if not math.isfinite(value)]:
+        return (
+            f"At step {point.step:,} there is no number for {', '.join(broken)}: the loss of these weights is NaN or "
+            "infinite, so there is no gap to take apart."
+        )
+    words = (
+        f"At step {point.step:,} the optimizer saw {shown(values['optimizer'])} on {point.digits:,} digits, and "
+        f"validation digits have {shown(values['validation'])}. In between, one thing changed at a time: "
+    )
+    steps = [
+        f"{part(values['optimizer'] - values['again'])} is what it **learned meanwhile** (the same batches in "
+        "train mode, by the weights after them)"
+    ]
+    if lab.layers.any:
+        steps.append(f"{part(values['again'] - values['train'])} is **the mode's**: in train mode {layer_words(lab.layers)}")
+    else:
+        steps.append("nothing is **the mode's**: this model has no layer that behaves differently")
+    if augments(config) or abs(values["train"] - values["clean"]) > none:
+        steps.append(f"{part(values['train'] - values['clean'])} is **the augmentation's**")
+    over = values["validation"] - values["clean"]
+    worse = over > none if what == "loss" else over < -none
+    verdict = "**what it memorised**; overfitting if it grows" if worse else "no worse: **no overfitting**"
+    steps.append(f"and validation digits are {part(over)} from digits it has trained on, which is {verdict}")
+    smoothing = (
+        f" All losses are with label smoothing {config.label_smoothing:g}, as trained."
+        if config.label_smoothing and what == "loss"
+        else ""
+    )
+    return words + "; ".join(steps) + f".{smoothing}"
+
+
+def gap_figure(points: Sequence[GapPoint], what: str) -> Figure:
+    """The views of one run; `what` is "loss" or "accuracy"."""
+    x, scale = [one.step for one in points], 100 if what == "accuracy" else 1
+    augmented = any(abs(one.clean_loss - one.train_loss) > 0 for one in points)  # NaN is no difference
+    hover = "%{y:.2f} %" if what == "accuracy" else "%{y:.4f}"
+    data = [
+        line_trace(
+            name,
+            x,
+            np.array([scale * getattr(one, f"{field}_{what}") for one in points]),
+            color,
+            dash,
+            hovertemplate=hover,
+            marker={"symbol": symbol, "size": 7, "color": color},
+        )
+        for name, field, color, dash, symbol in (
+            ("train mode: as the optimizer saw it", "optimizer", theme.TRAIN_MODE, "dash", "circle"),
+            ("train mode again, a few steps later", "again", theme.TRAIN_MODE, "dot", "circle-open"),
+            ("the same images in eval mode", "train", theme.TRAIN, "solid", "square"),
+            *([("the same digits, not augmented", "clean", theme.TRAIN, "dashdot", "square-open")] if augmented else []),
+            ("validation digits in eval mode", "validation", theme.VALIDATION, "dot", "diamond"),
+        )
+    ]
+    title = "correct (%)" if what == "accuracy" else "loss (nats)"
+    return {"data": data, "layout": figure_layout(380, "step", title, xaxis={"type": "log", "dtick": 1}, legend=LEGEND)}
+
+
+def pytorch_lines(lab: "Lab", params: dict[str, Any]) -> str:
+    """The same training digits in both modes, for each snapshot of the run."""
+    folder = run_folder(runs_root(), lab.chosen.info.run_id)
+    return (
+        head_lines(lab)
+        + f"""
+from core.runs.snapshots import kept_snapshots
+
+seen = some_digits(train_digits, 1000)
+inputs = (torch.from_numpy(seen.images.copy()).float() / 255 - 0.1307) / 0.3081
+targets = torch.from_numpy(seen.labels.copy())
+for step, path in kept_snapshots(Path({str(folder)!r})).items():
+    net = load_predictor(path).model
+    twin = copy.deepcopy(net).train()
+    with torch.no_grad():
+        as_trained = F.cross_entropy(torch.cat([twin(batch) for batch in inputs.split(64)]), targets)
+        in_eval, unseen = F.cross_entropy(net(inputs), targets), F.cross_entropy(net(images), labels)
+    print("step", step, "train mode", as_trained.item(), "eval mode", in_eval.item(), "unseen digits", unseen.item())
+"""
+    )
+
+
+DURING_TRAINING = Experiment(
+    "During training",
+    "How much of the gap between train and validation is the mode's?",
+    "",
+    _controls,
+    _work,
+    _show,
+    pytorch_lines,
+    measured="From the weights that the run keeps on its way.",
+)

@@ -1,0 +1,162 @@
+"""What do BatchNorm and Dropout change in training?"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import streamlit as st
+
+from core.data.sources import data_root
+from core.modes.with_and_without import twin_configs
+from core.training.side_by_side import TwinEnded, TwinLosses, TwinScore, twin_trainings
+from dashboard import theme, wording
+from dashboard.charts.figures import Figure, figure_layout, in_percent, line_trace
+from dashboard.charts.live_chart import plot
+from dashboard.modes.code import ACCURACY, head_lines
+from dashboard.modes.lab import FRESH_WEIGHTS, Experiment, Lab, Params, of_kind, percent, points, say
+
+
+def _controls(lab: Lab) -> Params:
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        rate = st.selectbox("Optimizer and learning rate", list(RATES), key="m_rate", bind="query-params", width=380)
+        dropout = st.slider("Dropout of two of them", 0.1, 0.8, 0.5, 0.1, key="m_twin_p", bind="query-params", width=180)
+        steps = st.select_slider("Steps", (50, 100, 200, 400, 800), 100, key="m_steps", bind="query-params", width=180)
+        seed = st.number_input("Seed", 0, 999, 1, key="m_twin_seed", bind="query-params", width=130)
+    return {"rate": rate, "dropout": dropout, "steps": steps, "seed": int(seed)}
+
+
+def _work(lab: Lab, params: Params) -> Iterator[object]:
+    optimizer, rate = RATES[params["rate"]]
+    twins = twin_configs(lab.predictor.config.dataset, optimizer, rate, params["dropout"], params["steps"], params["seed"])
+    return twin_trainings(twins, data_root())
+
+
+def _show(lab: Lab, params: Params, results: tuple[Any, ...]) -> None:
+    losses, scores = defaultdict(list), defaultdict(list)
+    for one in of_kind(results, TwinLosses):
+        losses[one.name].append(one)
+    for one in of_kind(results, TwinScore):
+        scores[one.name].append(one)
+    if not losses:
+        return
+    left, right = st.columns(2)
+    with left:
+        st.markdown("**Train loss**, mean of 10 steps; with Dropout it is that of the thinned network")
+        plot(twin_loss_figure(losses), key="m_twin_loss", alt="Train loss of the twins")
+    with right:
+        st.markdown("**Validation accuracy**, eval mode, 500 digits")
+        plot(twin_accuracy_figure(scores), key="m_twin_accuracy", alt="Validation accuracy of the twins")
+    died = [one for one in of_kind(results, TwinEnded) if one.reason]
+    for one in died:
+        st.warning(f"{one.name}: {wording.plain(one.reason)}")
+    last = {name: parts[-1] for name, parts in scores.items()}
+    if not last:
+        return
+    told = ", ".join(f"{name} {percent(one.accuracy, 500)}" for name, one in last.items())
+    words = f"Same seed, same digits in the same order, same two convolutions: {told}. "
+    plain, normed = last.get("plain"), last.get("BatchNorm")
+    if plain and normed and normed.accuracy - plain.accuracy > 0.3:
+        words += (
+            "At this learning rate the plain network did not learn, and the one with BatchNorm did: whatever size the "
+            "weights are thrown to, it brings each channel back to mean 0 and variance 1 before the next layer sees it. "
+            "Near the limit luck decides: try other seeds."
+        )
+    elif plain and normed:
+        words += f"BatchNorm against plain: {points(normed.accuracy - plain.accuracy)} after so few steps."
+    say(words)
+
+
+def twin_loss_figure(losses: Mapping[str, Sequence[TwinLosses]], window: int = 10) -> Figure:
+    """Train loss of each twin, mean of some steps."""
+    data = []
+    for name, parts in losses.items():
+        steps = np.concatenate([one.steps for one in parts])
+        values = np.concatenate([one.losses for one in parts]).astype(float)
+        finite = np.where(np.isfinite(values), values, np.nan)
+        smooth = np.array(
+            [
+                np.nanmean(finite[max(0, row + 1 - window) : row + 1]) if np.isfinite(finite[row]) else np.nan
+                for row in range(len(finite))
+            ]
+        )
+        color, dash = theme.TWINS[name]
+        data.append(line_trace(name, steps, np.minimum(smooth, 20), color, dash, mode="lines", hovertemplate="%{y:.3f}"))
+    layout = figure_layout(
+        340, "step", "train loss (nats)", yaxis={"rangemode": "tozero", "autorangeoptions": {"maxallowed": 5}}
+    )
+    return {"data": data, "layout": layout}
+
+
+def twin_accuracy_figure(scores: Mapping[str, Sequence[TwinScore]]) -> Figure:
+    """Validation accuracy of each twin, eval mode."""
+    data = []
+    for name, parts in scores.items():
+        color, dash = theme.TWINS[name]
+        data.append(
+            line_trace(
+                name,
+                [one.step for one in parts],
+                in_percent([one.accuracy for one in parts]),
+                color,
+                dash,
+                hovertemplate="%{y:.1f} %",
+            )
+        )
+    return {"data": data, "layout": figure_layout(340, "step", "validation (%)", yaxis={"range": [0, 101]})}
+
+
+RATES: dict[str, tuple[str, float]] = {
+    "Adam, 0.05: far too high for most": ("adam", 0.05),
+    "Adam, 0.001": ("adam", 0.001),
+    "SGD with momentum 0.9, 0.05": ("sgd_momentum", 0.05),
+}
+
+
+def pytorch_lines(lab: "Lab", params: dict[str, Any]) -> str:
+    """Two networks that differ in BatchNorm alone."""
+    name, rate = RATES[params["rate"]]
+    optimizer = f"torch.optim.Adam(net.parameters(), lr={rate})"
+    if name == "sgd_momentum":
+        optimizer = f"torch.optim.SGD(net.parameters(), lr={rate}, momentum=0.9)"
+    return (
+        head_lines(lab, 500)
+        + ACCURACY
+        + f"""
+def network(norm, p):
+    return nn.Sequential(
+        nn.Conv2d(1, 32, 3, padding=1), nn.BatchNorm2d(32) if norm else nn.Identity(), nn.MaxPool2d(2), nn.ReLU(),
+        nn.Conv2d(32, 64, 3, padding=1), nn.BatchNorm2d(64) if norm else nn.Identity(), nn.MaxPool2d(2), nn.ReLU(),
+        nn.Flatten(), nn.Dropout(p), nn.Linear(64 * 7 * 7, 10),
+    )
+
+
+chosen = torch.randperm(len(train_digits), generator=torch.Generator().manual_seed(0)).repeat(20)[: {params["steps"]} * 64]
+inputs = (torch.from_numpy(train_digits.images).float() / 255 - 0.1307) / 0.3081
+targets = torch.from_numpy(train_digits.labels)
+order = torch.arange(len(labels))
+for norm, p in ((False, 0.0), (True, 0.0), (False, {params["dropout"]}), (True, {params["dropout"]})):
+    torch.manual_seed({params["seed"]})
+    net = network(norm, p)
+    optimizer = {optimizer}
+    for batch in chosen.split(64):
+        loss = F.cross_entropy(net.train()(inputs[batch]), targets[batch])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    print("BatchNorm" if norm else "plain", "dropout", p, loss.item(), accuracy(net.eval(), images, order, 250))
+"""
+    )
+
+
+WITH_AND_WITHOUT = Experiment(
+    "With and without",
+    "What do BatchNorm and Dropout change in training?",
+    "",
+    _controls,
+    _work,
+    _show,
+    pytorch_lines,
+    begins_by_itself=False,
+    measured=FRESH_WEIGHTS,
+)

@@ -1,1 +1,0 @@
-"""One file a page: get, call core, draw."""

@@ -1,0 +1,107 @@
+"""The page's words: statuses, networks, data sets, durations, and text made harmless for Markdown. No Streamlit here."""
+
+import re
+from pathlib import Path
+
+from core.config.text import format_value
+from core.config.train_config import TrainConfig, settings
+from core.errors import RunError
+from core.runs.folder import run_folder, runs_root, saved_states
+from core.runs.info import RunInfo
+from core.runs.reader import RunSnapshot, read_config
+from core.status import RunStatus
+from core.storage.disk_use import disk_bytes
+
+STATUS_WORDS: dict[RunStatus, tuple[str, str, str]] = {
+    # status: (word, badge colour, icon)
+    RunStatus.QUEUED: ("Queued", "gray", ":material/hourglass_empty:"),
+    RunStatus.PREPARING: ("Preparing", "blue", ":material/downloading:"),
+    RunStatus.RUNNING: ("Training", "blue", ":material/play_arrow:"),
+    RunStatus.PAUSED: ("Paused", "orange", ":material/pause:"),
+    RunStatus.FINISHED: ("Finished", "green", ":material/check:"),
+    RunStatus.STOPPED: ("Stopped", "gray", ":material/stop:"),
+    RunStatus.FAILED: ("Failed", "red", ":material/error:"),
+    RunStatus.INTERRUPTED: ("Interrupted", "red", ":material/power_off:"),
+}
+
+MODEL_WORDS = {
+    "mlp": "MLP (two linear layers)",
+    "simple_cnn": "SimpleCNN",
+    "cnn_batchnorm": "CNN with BatchNorm",
+    "fast_cnn": "Fast CNN",
+    "lab_cnn": "Lab CNN (BatchNorm and Dropout)",
+}
+DATASET_WORDS = {"mnist": "MNIST, 60,000 + 10,000", "mnist_sample": "MNIST sample, 5,000"}
+WEIGHTS_WORDS = {"live": "as it trains", "best": "best on validation", "last": "last"}
+CHOICE_WORDS = {
+    **MODEL_WORDS,
+    **DATASET_WORDS,
+    "memory": "memory",
+    "dataloader": "DataLoader",
+    "shuffled": "shuffled each epoch",
+    "stored": "as stored",
+    "by_class": "sorted by class",
+    "sgd": "SGD",
+    "sgd_momentum": "SGD with momentum 0.9",
+    "adam": "Adam",
+    "adamw": "AdamW",
+    "rmsprop": "RMSprop",
+    "one_cycle": "one-cycle",
+    "plateau": "reduce on plateau",
+}
+
+
+def duration_words(seconds: float) -> str:
+    """A duration that a person reads at a glance: 42 s, 3 min 20 s, 2 h 05 min."""
+    seconds = max(0, round(seconds))
+    if seconds < 60:
+        return f"{seconds} s"
+    if seconds < 3600:
+        return f"{seconds // 60} min {seconds % 60:02d} s"
+    return f"{seconds // 3600} h {seconds % 3600 // 60:02d} min"
+
+
+def plain(text: str) -> str:
+    """Words that may hold what a person typed, so that Markdown shows them as they are: on one line, without lists or headings,
+    and without addresses that a browser would make links of."""
+    text = _ADDRESS.sub(lambda match: f"{match[0]}\u2060", " ".join(text.split()))
+    if _BEGINS_A_BLOCK.match(text):
+        text = f"\u2060{text}"
+    return "".join(f"\\{character}" if character in "\\`*_{}[]()<>#+!|$~:" else character for character in text)
+
+
+# A word joiner behind these, unseen, keeps what follows from being taken for an address.
+_BEGINS_A_BLOCK = re.compile(r"[-+=]|\d+[.)]")
+_ADDRESS = re.compile(r"www|://|@|mailto|xmpp", re.IGNORECASE)
+
+
+def differences(snapshot: RunSnapshot) -> str:
+    """The settings in which a run differs: from its parent, or from the defaults. "" when in none."""
+    config, info, before = snapshot.config, snapshot.info, TrainConfig()
+    if info.parent is not None:
+        try:
+            before = read_config(run_folder(runs_root(), info.parent))
+        except RunError:
+            return ""  # what was changed against it is not known any more
+    shown = []
+    for name, setting in settings().items():
+        old, new = getattr(before, name), getattr(config, name)
+        if old != new and name not in ("model", "dataset", "schedule_start"):
+            change = f"{format_value(old) or 'none'} → " if info.parent is not None else ""
+            shown.append(f"{setting.label.lower()} {change}{format_value(new) or 'none'}")
+    return ", ".join(shown)
+
+
+def disk_words(folder: Path) -> str:
+    """What a run keeps on the disk, and what for."""
+    sizes, states = disk_bytes(folder), len(saved_states(folder))
+    return (
+        f"On disk: {sum(sizes.values()) / 2**20:.1f} MiB. {states} checkpoint{'s' if states != 1 else ''} to resume from "
+        f"({sizes['states'] / 2**20:.1f} MiB), snapshots of the weights along the way ({sizes['snapshots'] / 2**20:.1f} "
+        f"MiB), metrics and best and last weights ({sizes['rest'] / 2**20:.1f} MiB)."
+    )
+
+
+def run_label(info: RunInfo) -> str:
+    """A run in one line of a list. Nothing that changes while it trains: a select box takes another label for another run."""
+    return f"{info.run_id} · {MODEL_WORDS.get(info.model, info.model)}"

@@ -1,0 +1,267 @@
+"""The train/eval page under AppTest: the real core behind it, a small trained model, no browser."""
+
+import contextlib
+import dataclasses
+import io
+import re
+import shutil
+
+import pytest
+import torch
+
+import core.execution.trainer
+from core.data.sources import load_sample
+from core.execution.trainer import Trainer
+from core.model.predictor import fingerprint, load_predictor
+from core.model.weights import load_weights, save_weights
+from core.modes.copies import some_digits
+from core.runs.info import list_runs, read_info
+from core.status import RunStatus
+from tests.helpers.pages import button, texts
+from tests.helpers.trainings import SAMPLE
+from tests.helpers.waits import wait_for_job, wait_for_status
+
+NAMES = ("switch", "size", "company", "inside", "warm_up", "poison", "shift", "dropout", "twins", "gap", "no_grad")
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A runs folder with a network that has BatchNorm and Dropout, then one that has neither."""
+    runs, trainer = tmp_path_factory.mktemp("trained"), Trainer()
+    config = dataclasses.replace(SAMPLE, model="lab_cnn", dropout=0.5, train_size=2000, learning_rate=3e-3)
+    ids = []
+    for one in (config, dataclasses.replace(SAMPLE, model="mlp", epochs=1)):
+        ids.append(trainer.start(one, runs, runs))
+        wait_for_status(trainer, runs, ids[-1], RunStatus.FINISHED)
+    trainer.shutdown()
+    return runs, *ids
+
+
+@pytest.fixture
+def page(app, trained, tmp_path):
+    """Opens the page with a run and the parameters of a link."""
+    shutil.copytree(trained[0], tmp_path / "runs")
+
+    def opened(run_id, **link):
+        app.query_params["run"] = run_id
+        for name, value in link.items():
+            app.query_params[name] = value
+        app.run()
+        wait_for_job(core.execution.trainer.get_trainer(), "warm-up")
+        app.switch_page("modes/page.py").run()
+        wait_for_job(core.execution.trainer.get_trainer(), "digits-mnist_sample", begun=False)
+        app.run()
+        return settled(app)
+
+    return opened
+
+
+def settled(app):
+    """The page once its experiment has ended."""
+    assert not app.exception
+    if (current := app.session_state.get("modes_job", None)) is not None:
+        wait_for_job(core.execution.trainer.get_trainer(), current[1], 120)
+        app.run()
+        assert not app.exception
+    return app
+
+
+def choose(app, name):
+    app.get_by_key("m").set_value(name).run()
+    return settled(app)
+
+
+def lab_of(runs, run_id):
+    """What the page gives to its experiments, made without a page."""
+    from core.modes.copies import mode_layers
+    from dashboard.models.model_session import Chosen
+    from dashboard.modes.lab import Lab
+
+    predictor = load_predictor(runs / run_id / "best.pt")
+    pool, test = load_sample()
+    return Lab(
+        Chosen(read_info(runs / run_id), "best", predictor),
+        predictor,
+        some_digits(test, 2000),
+        some_digits(pool, 3000),
+        mode_layers(predictor.model),
+    )
+
+
+def test_the_switch_is_measured_on_the_runs_own_model(page, trained):
+    from core.modes.one_switch import OneSwitch, one_switch
+
+    app = page(trained[1])
+    lab = lab_of(trained[0], trained[1])
+    expected = [
+        one for one in one_switch(lab.predictor.model, lab.test, size=4, make_up="shuffled") if isinstance(one, OneSwitch)
+    ]
+    words = texts(app)
+    assert f"{expected[0].eval.accuracy:.2%} becomes {expected[0].train.accuracy:.2%}".replace("%", " %") in words
+    assert f"{len(expected[0].changed):,} of 500 digits changed" in words
+    assert "a hash says the model is unchanged" in words
+    app.get_by_key("m_size").set_value(64).run()
+    assert f"{expected[0].train.accuracy:.2%}".replace("%", " %") not in texts(settled(app))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_experiment_ends_with_a_sentence_that_has_numbers(page, trained, name, tmp_path):
+    app = page(trained[1])
+    best = tmp_path / "runs" / trained[1] / "best.pt"
+    before = best.read_bytes(), fingerprint(load_predictor(best).model)
+    choose(app, name)
+    if name == "twins":
+        app.get_by_key("m_steps").set_value(50).run()
+        button(app, "Train the twins").click().run()
+        settled(app)
+    sentences = [one.value for one in app.markdown if len(one.value) > 180]
+    assert any(re.search(r"\d", one) for one in sentences), sentences
+    assert any(one.label == "Again" for one in app.button)
+    assert (best.read_bytes(), fingerprint(load_predictor(best).model)) == before
+    assert list(app.warning) == [] or name == "size"  # a batch of one has its reason there
+
+
+def test_a_link_opens_an_experiment_with_its_choices(page, trained):
+    app = page(trained[1], m="6 Poisoning", m_poison="blank images", m_forwards="10")
+    assert "After 10 forwards of 64 blank images" in texts(app)
+    app.query_params["m_forwards"] = "7000"
+    app.run()
+    assert not app.exception
+
+
+def test_a_model_without_such_layers_is_told_what_fits_and_offered_one(page, trained, tmp_path):
+    app = page(trained[2])
+    words = texts(app)
+    assert "has no BatchNorm and no Dropout" in words
+    assert "What works with it: Warming up, Dropout, With and without, During training, eval or no_grad" in words
+    button(app, "Train a fitting model").click().run()
+    assert not app.exception
+    newest = list_runs(tmp_path / "runs")[0]
+    assert (newest.model, newest.dataset) == ("lab_cnn", "mnist_sample")
+    core.execution.trainer.get_trainer().stop(newest.run_id)
+
+
+def test_without_a_model_the_page_offers_to_train_one(app):
+    app.run()
+    wait_for_job(core.execution.trainer.get_trainer(), "warm-up")
+    app.switch_page("modes/page.py").run()
+    assert not app.exception
+    assert "No model can answer yet" in texts(app)
+
+
+def test_an_experiment_can_be_stopped_and_taken_up_again(page, trained):
+    app = page(trained[1])
+    app.get_by_key("m").set_value("twins").run()
+    app.get_by_key("m_steps").set_value(800).run()
+    button(app, "Train the twins").click().run()
+    assert any(one.label == "Stop" for one in app.button)
+    button(app, "Stop").click().run()
+    settled(app)
+    assert "Stopped; what was measured until then is below." in texts(app)
+    button(app, "Again").click().run()
+    assert any(one.label == "Stop" for one in app.button)
+    app.switch_page("train/page.py").run()  # nobody waits for it any more
+    name = app.session_state["modes_job"][1]
+    wait_for_job(core.execution.trainer.get_trainer(), name)
+
+
+def change_weights(path, change):
+    """Rewrite a checkpoint with other weights."""
+    content = load_weights(path)
+    change(content["weights"])
+    save_weights(path, content["weights"], content["config"], content["step"], None)
+
+
+def test_broken_statistics_are_named(page, trained, tmp_path):
+    page_folder = tmp_path / "runs" / trained[1]
+
+    def opened_with(change):
+        app = page(trained[1])
+        change_weights(page_folder / "best.pt", change)
+        app.run()
+        return settled(app)
+
+    app = opened_with(lambda weights: weights["norm2.running_mean"].__setitem__(3, torch.nan))
+    assert "is NaN or infinite in channel 3" in app.warning[0].value
+    assert "answers in eval mode are wrong, or no answers at all" in app.warning[0].value
+
+
+def test_a_missing_counter_is_filled_in_and_another_architecture_refused(page, trained, tmp_path):
+    app = page(trained[1])
+    path = tmp_path / "runs" / trained[1] / "best.pt"
+    change_weights(path, lambda weights: weights.pop("norm1.num_batches_tracked"))
+    app.run()
+    assert "num\\_batches\\_tracked missing" in texts(settled(app))
+    change_weights(path, lambda weights: weights.pop("conv1.weight"))
+    app.run()
+    assert not app.exception
+    assert "conv1.weight is missing" in texts(app).replace("\\", "")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_lines_shown_run_as_they_stand(name, trained, monkeypatch, tmp_path):
+    from core.modes.distribution_shift import Shift
+    from core.modes.one_switch import OneSwitch, one_switch
+    from dashboard.modes.content import EXPERIMENTS
+
+    monkeypatch.setenv("DIGIT_LAB_RUNS", str(trained[0]))
+    lab = lab_of(trained[0], trained[1])
+    params = {
+        "switch": {"size": 4, "make_up": "shuffled"},
+        "size": {"make_up": "by_class"},
+        "company": {"place": 3, "size": 16, "other": 1},
+        "inside": {"layer": "norm2", "channel": 5, "size": 32, "make_up": "shuffled"},
+        "warm_up": {"momentum": "None", "seed": 0},
+        "poison": {"poison": "noise", "forwards": 100, "label": 1},
+        "shift": {"shift": Shift(brightness=0.3), "kind": "noise"},
+        "dropout": {"place": 3, "p": 0.5, "passes": 50},
+        "twins": {"rate": "Adam, 0.001", "dropout": 0.5, "steps": 10, "seed": 0},
+        "gap": {},
+        "no_grad": {},
+    }[name]
+    lines, printed = EXPERIMENTS[name].code(lab, params), io.StringIO()
+    state = torch.get_rng_state()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(lines, name, "exec"), {})
+    torch.set_rng_state(state)
+    told = printed.getvalue()
+    assert re.search(r"\d\.\d", told)
+    assert len(told.splitlines()) >= 3
+    if name == "inside":
+        assert "as written by hand: True" in told
+        moved = re.search(r"after this batch: ([\d.]+) by hand: ([\d.]+)", told)
+        assert float(moved[1]) == pytest.approx(float(moved[2]), rel=1e-4)
+    if name == "switch":
+        (found,) = [one for one in one_switch(lab.predictor.model, lab.test, **params) if isinstance(one, OneSwitch)]
+        assert float(re.search(r"eval mode: ([\d.]+)", told)[1]) == pytest.approx(found.eval.accuracy)
+        assert float(re.search(r"train mode: ([\d.]+)", told)[1]) == pytest.approx(found.train.accuracy, abs=0.06)
+    if name == "poison":
+        before, after, healed = (float(one) for one in re.findall(r": ([\d.]+)$", told, re.MULTILINE))
+        assert after < before - 0.03
+        assert healed > before - 0.03
+
+
+def test_weights_from_a_file_become_a_run_that_pages_ask(page, trained, tmp_path):
+    from core.transfer.weights_out import WeightFormat, packed
+
+    app = page(trained[1])
+    content = load_weights(tmp_path / "runs" / trained[1] / "best.pt")
+    count = len(list_runs(tmp_path / "runs"))
+    uploader = next(one for one in app.get("file_uploader") if one.label == "Or weights from a file")
+    uploader.upload("<b>*x*</b>.pt", b"hello", "application/octet-stream").run()
+    assert not app.exception
+    assert "no file with weights" in texts(app)
+    assert len(list_runs(tmp_path / "runs")) == count
+    uploader = next(one for one in app.get("file_uploader") if one.label == "Or weights from a file")
+    whole = packed(WeightFormat.STATE_DICT, content["weights"], content["config"])
+    uploader.upload("mine.pt", whole, "application/octet-stream").run()
+    settled(app)
+    newest = list_runs(tmp_path / "runs")[0]
+    assert (newest.imported, newest.model) == ("mine.pt", "lab_cnn")
+    assert "imported from mine" in texts(app)
+    assert fingerprint(load_predictor(tmp_path / "runs" / newest.run_id / "best.pt").model) == fingerprint(
+        load_predictor(tmp_path / "runs" / trained[1] / "best.pt").model
+    )
+    app.switch_page("train/page.py").run()
+    assert not app.exception
+    assert "not trained here" in texts(app)

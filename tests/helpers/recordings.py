@@ -1,0 +1,75 @@
+"""Runs as they are recorded, made without training."""
+
+import dataclasses
+
+import numpy as np
+
+from core.events import REPORT_DTYPE, STEP_DTYPE, Evaluation, Mistake, RunStarted, StepsEnded, StoppedEarly, Validated
+from core.events import Tested as WasTested
+from core.runs.history import ReportHistory, StepHistory
+from core.runs.info import RunInfo
+from core.runs.reader import RunSnapshot
+from core.runs.writer import RunWriter
+from core.status import RunStatus
+from tests.helpers.trainings import SAMPLE
+
+SCORE = Evaluation(
+    0.1,
+    0.97,
+    tuple(tuple(range(row, row + 10)) for row in range(10)),
+    (Mistake(3, 4, 9, 0.99, bytes(range(256)) * 3 + bytes(16)),),
+    0.2,
+)
+
+EVENTS = (
+    RunStarted(50_186, 20, 10, "cpu", "A processor", "float32", 1, ("a note",)),
+    Validated(10, 1.0, SCORE, True),
+    StoppedEarly(20, "enough"),
+    WasTested(10, SCORE),
+)
+
+SMALL_SCORE = Evaluation(
+    0.2, 0.95, tuple(tuple(10 * (row == column) + (row + 1 == column) for column in range(10)) for row in range(10)), (), 0.1
+)
+
+
+def made(runs, status=RunStatus.FINISHED, **changes) -> str:
+    writer = RunWriter.create(runs, dataclasses.replace(SAMPLE, **changes), "tutorial")
+    writer.append(steps(1, 20))
+    for event in EVENTS:
+        writer.append(event)
+    writer.update(test_accuracy=0.9, best_accuracy=0.91)
+    writer.set_status(status)
+    writer.close()
+    return writer.run_id
+
+
+def steps(first: int, count: int) -> StepsEnded:
+    rows = np.zeros(count, STEP_DTYPE)
+    rows["step"] = np.arange(first, first + count)
+    rows["seconds"] = rows["step"] * 0.01
+    rows["loss"], rows["images"] = 1.5, 64
+    report = np.zeros(1, REPORT_DTYPE)
+    report["step"], report["seconds"], report["duration"] = first + count - 1, rows["seconds"][-1], 0.1
+    return StepsEnded(rows, report)
+
+
+def validated(step: int, **scores: float) -> Validated:
+    return Validated(step, step / 10, dataclasses.replace(SCORE, **scores), False)
+
+
+def snapshot_of(count: int, losses=None, total: int = 0) -> RunSnapshot:
+    history, reports = StepHistory(), ReportHistory()
+    if count:
+        event = steps(1, count)
+        rows = event.steps.copy()
+        rows["loss"] = np.linspace(2.3, 0.1, count) if losses is None else losses
+        rows["learning_rate"], rows["gradient_norm"], rows["correct"] = 1e-3, 1, 32
+        history.append(rows)
+        report = event.report.copy()
+        report["resident"], report["total"], report["allocated"] = 500 * 2**20, total, total // 4
+        reports.append(report)
+    validations = tuple(Validated(step, step / 10, SMALL_SCORE, True) for step in range(10, count + 1, 10)[:30])
+    tested = WasTested(count, SMALL_SCORE) if count else None
+    info = RunInfo("20260101-000000-abcd", RunStatus.FINISHED)
+    return RunSnapshot(info, SAMPLE, None, history, reports, validations, tested, None, ())
