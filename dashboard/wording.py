@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+from core.config.models import MODELS
 from core.config.text import format_value
 from core.config.train_config import TrainConfig, settings
 from core.errors import RunError
@@ -24,13 +25,7 @@ STATUS_WORDS: dict[RunStatus, tuple[str, str, str]] = {
     RunStatus.INTERRUPTED: ("Interrupted", "red", ":material/power_off:"),
 }
 
-MODEL_WORDS = {
-    "mlp": "MLP (two linear layers)",
-    "simple_cnn": "SimpleCNN",
-    "cnn_batchnorm": "CNN with BatchNorm",
-    "fast_cnn": "Fast CNN",
-    "lab_cnn": "Lab CNN (BatchNorm and Dropout)",
-}
+MODEL_WORDS = {name: spec.words for name, spec in MODELS.items()}
 DATASET_WORDS = {"mnist": "MNIST, 60,000 + 10,000", "mnist_sample": "MNIST sample, 5,000"}
 WEIGHTS_WORDS = {"live": "as it trains", "best": "best on validation", "last": "last"}
 CHOICE_WORDS = {

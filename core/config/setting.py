@@ -3,6 +3,7 @@
 import math
 import re
 import types
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
@@ -19,16 +20,18 @@ class Setting:
         low, high: inclusive limits of a number; None where there is none.
         above: an exclusive lower limit (a learning rate of 0 is not allowed).
         empty: what leaving the field empty (None) means; None when it may not be empty.
+        check: of a text without choices: what is wrong with it, in words; None when nothing is.
     """
 
     label: str
     help: str
     group: str
-    choices: tuple[str, ...] = ()
+    choices: Collection[str] = ()
     low: float | None = None
     high: float | None = None
     above: float | None = None
     empty: str | None = None
+    check: Callable[[str], str | None] | None = None
 
 
 GROUPS = ("Main", "Data", "Model", "Optimization", "Augmentation", "Evaluation", "Saving", "Hardware")
@@ -57,8 +60,8 @@ def field_problem(value: Any, setting: Setting, kind: type) -> str | None:
         return f"must be one of {', '.join(setting.choices)}; got {value!r:.60}"
     if isinstance(value, float) and not math.isfinite(value):
         return f"must be a finite number; got {value}"
-    if kind is str and not setting.choices:
-        return _device_problem(str(value))
+    if setting.check is not None:
+        return setting.check(str(value))
     return _limit_problem(value, setting)
 
 
@@ -75,7 +78,8 @@ def _limit_problem(value: Any, setting: Setting) -> str | None:
 _INDEX = re.compile(r"\d{1,3}", re.ASCII)
 
 
-def _device_problem(value: str) -> str | None:
+def device_problem(value: str) -> str | None:
+    """What is wrong with the name of a device, in words; None when it may be one."""
     kind, mark, index = value.partition(":")
     if (kind in ("auto", "cpu", "mps") and not mark) or (kind == "cuda" and (not mark or _INDEX.fullmatch(index))):
         return None

@@ -5,13 +5,12 @@ import math
 from dataclasses import dataclass, fields
 from typing import Any, Self, get_type_hints
 
-from core.config.setting import Setting, described, field_problem, plain_kind
+from core.config.models import MODELS
+from core.config.setting import Setting, described, device_problem, field_problem, plain_kind
 from core.errors import ConfigError
 
 OPTIMIZERS = ("sgd", "sgd_momentum", "adam", "adamw", "rmsprop")
 SCHEDULES = ("constant", "step", "cosine", "one_cycle", "plateau")
-MODEL_NAMES = ("mlp", "simple_cnn", "cnn_batchnorm", "fast_cnn", "lab_cnn")
-BATCHNORM_MODELS = ("cnn_batchnorm", "fast_cnn", "lab_cnn")
 PIPELINES = ("memory", "dataloader")
 ORDERS = ("shuffled", "stored", "by_class")
 PRECISIONS = ("auto", "float32", "bfloat16", "float16")
@@ -39,11 +38,9 @@ class TrainConfig:
     model: str = described(
         "simple_cnn",
         "Model",
-        "mlp: two linear layers. simple_cnn: two 3x3 convolutions. cnn_batchnorm: the same "
-        "with BatchNorm and Dropout. fast_cnn: a small network built for 99 % in little time. "
-        "lab_cnn: BatchNorm behind a linear layer too, for the Train/eval page.",
+        " ".join(f"{name}: {spec.help}." for name, spec in MODELS.items()),
         "Main",
-        choices=MODEL_NAMES,
+        choices=MODELS.keys(),
     )
     epochs: int = described(10, "Epochs", "How many times every training digit is seen.", "Main", low=1, high=1000)
     batch_size: int = described(
@@ -260,7 +257,11 @@ class TrainConfig:
     )
 
     device: str = described(
-        "auto", "Device", "auto: the GPU when one is usable, else the CPU. Or cpu, cuda, cuda:1, mps.", "Hardware"
+        "auto",
+        "Device",
+        "auto: the GPU when one is usable, else the CPU. Or cpu, cuda, cuda:1, mps.",
+        "Hardware",
+        check=device_problem,
     )
     precision: str = described(
         "float32",
@@ -318,11 +319,15 @@ class TrainConfig:
         return (pool - validation if self.train_size is None else self.train_size), validation, test
 
     def batches_per_epoch(self) -> int:
-        """Forward passes in one epoch. A last batch of one digit joins the batch before (BatchNorm)."""
+        """Forward passes in one epoch. See `joins_last_digit`."""
         train, _, _ = self.split_sizes()
         batches = math.ceil(train / self.batch_size)
-        lone = batches > 1 and train % self.batch_size == 1 and self.model in BATCHNORM_MODELS
-        return batches - lone
+        return batches - self.joins_last_digit()
+
+    def joins_last_digit(self) -> bool:
+        """Whether a last batch of a single digit joins the one before: BatchNorm cannot normalise one digit."""
+        train, _, _ = self.split_sizes()
+        return MODELS[self.model].has_batchnorm and train > self.batch_size and train % self.batch_size == 1
 
     def steps_per_epoch(self) -> int:
         """Optimizer updates in one epoch; the last one may cover fewer digits."""
@@ -394,7 +399,7 @@ class TrainConfig:
             found["validation_size"] = f"validation takes {validation:,} of {pool:,} digits: too few are left to train on"
         elif self.batch_size > train:
             found["batch_size"] = f"must be at most the number of training digits, {train:,}; got {self.batch_size:,}"
-        if self.batch_size == 1 and self.model in BATCHNORM_MODELS:
+        if self.batch_size == 1 and MODELS[self.model].has_batchnorm:
             found["batch_size"] = (
                 "BatchNorm compares a digit with the others in its batch, so a batch needs at least 2; got 1. "
                 "Choose a larger batch or a model without BatchNorm (mlp, simple_cnn)"

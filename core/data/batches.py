@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.utils.data import DataLoader, Dataset, Sampler
 
-from core.config.train_config import BATCHNORM_MODELS, TrainConfig
+from core.config.train_config import TrainConfig
 from core.data.sources import MEAN, STD, Digits
 from core.randomness import generator_for, seed_for
 
@@ -40,11 +40,11 @@ def normalise(images: Tensor) -> Tensor:
 def batch_bounds(config: TrainConfig) -> list[tuple[int, int]]:
     """Where each batch of an epoch begins and ends within the epoch's order.
 
-    A last batch of a single digit joins the one before when the model has BatchNorm, which cannot normalise one digit.
+    See `TrainConfig.joins_last_digit` for the last one.
     """
     size, (train, _, _) = config.batch_size, config.split_sizes()
     bounds = [(start, min(start + size, train)) for start in range(0, train, size)]
-    if len(bounds) > 1 and bounds[-1][1] - bounds[-1][0] == 1 and config.model in BATCHNORM_MODELS:
+    if config.joins_last_digit():
         bounds[-2:] = [(bounds[-2][0], train)]
     return bounds
 

@@ -1,4 +1,7 @@
-"""The networks: one dict from name to builder. All take (N, 1, 28, 28) normalised images and give (N, 10) logits."""
+"""The networks: one dict from name to builder. All take (N, 1, 28, 28) normalised images and give (N, 10) logits.
+
+What else is known of each stands in core/config/models.py, which pages read without torch.
+"""
 
 import math
 from collections import OrderedDict
@@ -8,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from core.config.train_config import TrainConfig
+from core.errors import ConfigError
 from core.randomness import seed_for
 
 
@@ -42,7 +46,8 @@ class Dropout(nn.Dropout):
         return copy
 
 
-def _mlp(config: TrainConfig) -> nn.Module:
+def mlp(config: TrainConfig) -> nn.Module:
+    """Two linear layers on the flat image."""
     return nn.Sequential(
         OrderedDict(
             flatten=nn.Flatten(),
@@ -54,7 +59,8 @@ def _mlp(config: TrainConfig) -> nn.Module:
     )
 
 
-def _simple_cnn(config: TrainConfig) -> nn.Module:
+def simple_cnn(config: TrainConfig) -> nn.Module:
+    """Two 3x3 convolutions and one linear layer, as most tutorials have."""
     # Pooling before ReLU gives the same values as after it and leaves ReLU a quarter of the work.
     return nn.Sequential(
         OrderedDict(
@@ -71,7 +77,8 @@ def _simple_cnn(config: TrainConfig) -> nn.Module:
     )
 
 
-def _cnn_batchnorm(config: TrainConfig) -> nn.Module:
+def cnn_batchnorm(config: TrainConfig) -> nn.Module:
+    """simple_cnn with BatchNorm behind each convolution."""
     momentum = config.batchnorm_momentum
     return nn.Sequential(
         OrderedDict(
@@ -90,7 +97,8 @@ def _cnn_batchnorm(config: TrainConfig) -> nn.Module:
     )
 
 
-def _fast_cnn(config: TrainConfig) -> nn.Module:
+def fast_cnn(config: TrainConfig) -> nn.Module:
+    """Small and quick: 99 % in seconds on a CPU."""
     # A first convolution of stride 2 spares the large maps, where most of a CPU's time would go.
     momentum = config.batchnorm_momentum
     return nn.Sequential(
@@ -112,7 +120,8 @@ def _fast_cnn(config: TrainConfig) -> nn.Module:
     )
 
 
-def _lab_cnn(config: TrainConfig) -> nn.Module:
+def lab_cnn(config: TrainConfig) -> nn.Module:
+    """BatchNorm behind convolutions and behind a linear layer, and Dropout: for the Train/eval page."""
     # BatchNorm also behind a linear layer, as many classifiers have it: there a channel has one value an image, so its
     # statistics hang on the batch far more than those of whole maps.
     momentum = config.batchnorm_momentum
@@ -135,12 +144,12 @@ def _lab_cnn(config: TrainConfig) -> nn.Module:
     )
 
 
-MODELS: dict[str, Callable[[TrainConfig], nn.Module]] = {
-    "mlp": _mlp,
-    "simple_cnn": _simple_cnn,
-    "cnn_batchnorm": _cnn_batchnorm,
-    "fast_cnn": _fast_cnn,
-    "lab_cnn": _lab_cnn,
+BUILDERS: dict[str, Callable[[TrainConfig], nn.Module]] = {
+    "mlp": mlp,
+    "simple_cnn": simple_cnn,
+    "cnn_batchnorm": cnn_batchnorm,
+    "fast_cnn": fast_cnn,
+    "lab_cnn": lab_cnn,
 }
 
 
@@ -152,26 +161,61 @@ def build_model(config: TrainConfig) -> nn.Module:
 
 
 def outline(config: TrainConfig) -> nn.Module:
-    """The network of a run without memory for its weights: shapes and settings only."""
+    """The network of a run without memory for its weights: shapes and settings only.
+
+    Raises:
+        ConfigError: it has a dropout layer whose masks would not follow from the seed.
+    """
     with torch.device("meta"):
-        return MODELS[config.model](config)
+        model = BUILDERS[config.model](config)
+    for name, module in model.named_modules():
+        if isinstance(module, nn.modules.dropout._DropoutNd) and not isinstance(module, Dropout):
+            raise ConfigError(
+                {
+                    "model": f"its layer {name} is PyTorch's {type(module).__name__}, whose masks hang on every other "
+                    "draw of the process; use core.model.networks.Dropout"
+                }
+            )
+    return model
 
 
 def initialise(model: nn.Module, seed: int) -> None:
     """Draw first weights with PyTorch's default distributions from a generator of our own.
 
     Linear and Conv2d: uniform within 1/sqrt(fan_in), as their `reset_parameters` does; BatchNorm: weight 1, bias 0,
-    running mean 0 and variance 1.
+    running mean 0 and variance 1. Any other layer with numbers of its own draws them in its `reset_parameters`, for which
+    PyTorch's global generator is seeded and put back.
+
+    Raises:
+        ConfigError: a layer has numbers of its own and no `reset_parameters`: it would begin with whatever lay in memory.
     """
     generator = torch.Generator().manual_seed(seed_for(seed, "weights"))
-    for module in model.modules():
+    for name, module in model.named_modules():
         if isinstance(module, (nn.Linear, nn.Conv2d)):
             nn.init.kaiming_uniform_(module.weight, a=math.sqrt(5), generator=generator)
             if module.bias is not None:
                 bound = 1 / math.sqrt(module.weight[0].numel())
                 nn.init.uniform_(module.bias, -bound, bound, generator=generator)
         elif isinstance(module, nn.modules.batchnorm._BatchNorm):
-            module.reset_parameters()
+            module.reset_parameters()  # draws nothing
+        elif draws_by_itself(module):
+            reset = getattr(module, "reset_parameters", None)
+            if reset is None:
+                raise ConfigError(
+                    {
+                        "model": f"its layer {name or 'itself'}, a {type(module).__name__}, has parameters or buffers and no "
+                        "reset_parameters() that gives them first values"
+                    }
+                )
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(int(torch.randint(2**62, (), generator=generator)))
+                reset()
+
+
+def draws_by_itself(module: nn.Module) -> bool:
+    """Whether a layer has numbers of its own for which `initialise` has no rule but the layer's `reset_parameters`."""
+    known = isinstance(module, (nn.Linear, nn.Conv2d, nn.modules.batchnorm._BatchNorm))
+    return not known and bool([*module.parameters(recurse=False), *module.buffers(recurse=False)])
 
 
 def enter_train_mode(model: nn.Module, config: TrainConfig) -> None:

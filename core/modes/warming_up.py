@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from core.config.train_config import BATCHNORM_MODELS, TrainConfig
+from core.config.models import MODELS
+from core.config.train_config import TrainConfig
 from core.data.batches import make_batches
 from core.data.sources import Digits, load_splits
 from core.modes.copies import BATCHNORM_ONLY, EVAL, ask, batches_of, some_digits, switched
@@ -42,7 +43,7 @@ def warm_up_config(model: str, dataset: str, momentum: float | None, steps: int,
     """Adam at 1e-3 for so many steps of 64 digits; a model without BatchNorm is replaced by the small one that has it."""
     return TrainConfig(
         dataset=dataset,
-        model=model if model in BATCHNORM_MODELS else "lab_cnn",
+        model=model if MODELS[model].has_batchnorm else "lab_cnn",
         batchnorm_momentum=momentum,
         train_size=steps * BATCH,
         validation_size=500,

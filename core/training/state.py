@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from core.config.models import MODELS
 from core.config.train_config import TrainConfig
 from core.machine.hardware import choose_device, choose_precision, choose_threads
 from core.model.networks import build_model
@@ -58,7 +59,7 @@ def new_state(config: TrainConfig, *, shared: bool = False) -> TrainState:
     device = choose_device(config.device)
     precision = choose_precision(config.precision, device)
     model = build_model(config).to(device)
-    if config.model != "mlp" and device.type != "mps":
+    if MODELS[config.model].has_convolutions and device.type != "mps":
         model = model.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
     optimizer = _make_optimizer(config, model, device)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: schedule_factor(config, step))

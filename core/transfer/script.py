@@ -5,7 +5,6 @@ so on the same machine with the same versions each loss has the same bits.
 """
 
 import json
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from importlib.metadata import version
@@ -13,19 +12,15 @@ from importlib.metadata import version
 import torch
 from torch import nn
 
-from core.config.train_config import BATCHNORM_MODELS, TrainConfig
+from core.config.models import MODELS
+from core.config.train_config import TrainConfig
 from core.data.batches import augments
 from core.data.sources import MEAN, SPLIT_SEED, STD
 from core.events import RunStarted
-from core.model.networks import Dropout, outline
+from core.model.networks import Dropout, draws_by_itself, outline
+from core.model.source import network_source
 from core.training.evaluation import EVALUATION_BATCH
 from core.training.schedule import ONE_CYCLE_RISE, ONE_CYCLE_START
-
-# What torch's repr says although it is the default.
-_DEFAULTS = re.compile(
-    r", (stride=\(1, 1\)|eps=1e-05|affine=True|track_running_stats=True|bias=True|padding=0|dilation=1|"
-    r"ceil_mode=False|inplace=False)(?=[,)])|start_dim=1, end_dim=-1"
-)
 
 
 def run_script(run_id: str, config: TrainConfig, started: RunStarted) -> str:
@@ -49,7 +44,7 @@ class _Run:
         self.per_epoch, self.total = config.steps_per_epoch(), config.total_steps()
         self.train_size, self.validation_size, _ = config.split_sizes()
         self.model = outline(config)
-        self.dropout_place = next(place for place, one in enumerate(self.model.modules()) if isinstance(one, Dropout))
+        self.drops = any(isinstance(one, Dropout) and one.p for one in self.model.modules())
 
 
 def _head(run: _Run) -> Iterator[str]:
@@ -167,7 +162,7 @@ def batch_indices(epoch):
     """The digits of each batch."""
     order = {order}
     batches = [order[start : start + BATCH_SIZE] for start in range(0, len(order), BATCH_SIZE)]'''
-    if config.model in BATCHNORM_MODELS and run.train_size % config.batch_size == 1 and run.train_size > config.batch_size:
+    if config.joins_last_digit():
         yield "    batches[-2:] = [np.concatenate(batches[-2:])]  # BatchNorm cannot normalise a last batch of one digit"
     yield "    return batches\n\n"
     yield "def normalise(images):\n    return images.float().mul_(1 / (255 * STD)).sub_(MEAN / STD)\n\n"
@@ -208,41 +203,47 @@ def batches(epoch):
 
 
 def _network(run: _Run) -> Iterator[str]:
-    config, model = run.config, run.model
+    config = run.config
     yield "# --- the network ---\n"
-    if config.dropout:
-        yield f'''
+    source = network_source(config)
+    if run.drops:
+        yield '''
 class Dropout(nn.Module):
     """Dropout with masks of its own: nn.Dropout takes them from a generator that everything else draws from too."""
 
     generator = None
 
+    def __init__(self, p):
+        super().__init__()
+        self.p = p
+
     def forward(self, x):
-        if not self.training:
+        if not self.training or not self.p:
             return x
-        mask = torch.empty_like(x).bernoulli_({1 - config.dropout!r}, generator=self.generator)
-        return x * mask.div_({1 - config.dropout!r})
+        mask = torch.empty_like(x).bernoulli_(1 - self.p, generator=self.generator)
+        return x * mask.div_(1 - self.p)
 
 '''
-    yield "model = nn.Sequential()"
-    for name, module in model.named_children():
-        if not isinstance(module, Dropout):
-            yield f"model.{name} = nn.{_DEFAULTS.sub('', repr(module))}"
-        elif config.dropout:
-            yield f"model.{name} = Dropout()"
+    elif "Dropout(" in source:
+        yield "Dropout = nn.Dropout  # with p = 0 it does nothing\n\n"
+    yield source
     yield """
 generator = torch.Generator().manual_seed(seed_for("weights"))
-for module in model:  # first weights: what PyTorch does by default, from a generator of our own
+for module in model.modules():  # first weights: what PyTorch does by default, from a generator of our own
     if isinstance(module, (nn.Linear, nn.Conv2d)):
         nn.init.kaiming_uniform_(module.weight, a=math.sqrt(5), generator=generator)
         if module.bias is not None:
             bound = 1 / math.sqrt(module.weight[0].numel())
             nn.init.uniform_(module.bias, -bound, bound, generator=generator)"""
-    layout = "" if config.model == "mlp" or run.started.device == "mps" else ", memory_format=torch.channels_last"
-    yield f"model = model.to(device{layout})"
+    if any(draws_by_itself(module) for module in run.model.modules()):
+        yield """    elif not isinstance(module, (nn.BatchNorm1d, nn.BatchNorm2d)) and list(module.parameters(recurse=False)):
+        torch.manual_seed(int(torch.randint(2**62, (), generator=generator)))
+        module.reset_parameters()"""
+    channels_last = MODELS[config.model].has_convolutions and run.started.device != "mps"
+    yield f"model = model.to(device{', memory_format=torch.channels_last' if channels_last else ''})"
     yield "\n\ndef train_mode():\n    model.train()"
-    if config.batchnorm_frozen and any(isinstance(one, nn.modules.batchnorm._BatchNorm) for one in model.children()):
-        yield """    for module in model:
+    if config.batchnorm_frozen and any(isinstance(one, nn.modules.batchnorm._BatchNorm) for one in run.model.modules()):
+        yield """    for module in model.modules():
         if isinstance(module, (nn.BatchNorm1d, nn.BatchNorm2d)):
             module.eval()  # uses its running statistics and does not move them"""
 
@@ -327,11 +328,10 @@ def _training(run: _Run) -> Iterator[str]:
     source = "groups(batches(epoch))" if group else "batches(epoch)"
     yield "for epoch in range(EPOCHS):\n    train_mode()\n    done = 0"
     yield f"    for {'group' if group else 'images, labels'} in {source}:"
-    if config.dropout:
-        yield (
-            f'        model.dropout.generator = torch.Generator(device).manual_seed(seed_for("dropout", step, '
-            f"{run.dropout_place}))"
-        )
+    if run.drops:
+        yield """        for place, module in enumerate(model.modules()):
+            if isinstance(module, Dropout):
+                module.generator = torch.Generator(device).manual_seed(seed_for("dropout", step, place))"""
     yield "        optimizer.zero_grad()"
     yield from _forward_backward(run)
     if config.gradient_clip is not None:

@@ -15,7 +15,8 @@ import safetensors.torch
 import torch
 from torch import Tensor, nn
 
-from core.config.train_config import MODEL_NAMES, TrainConfig
+from core.config.models import MODELS
+from core.config.train_config import TrainConfig
 from core.errors import CheckpointError, CoreError
 from core.model.checkpoint_file import MAX_STEP
 from core.model.fit import COUNTER, counters_note, differences, weights_problems, with_counters
@@ -145,7 +146,7 @@ def _plain_names(tensors: dict[str, Tensor], shown: str, notes: list[str]) -> di
     without = {name: ".".join(part for part in name.split(".") if part not in _PREFIXES) for name in tensors}
     if list(without) != list(without.values()):
         notes.append("The prefixes module. and _orig_mod. (DataParallel, torch.compile) were taken off the names.")
-    known = {name for model in MODEL_NAMES for name in outline(TrainConfig(model=model)).state_dict()}
+    known = {name for model in MODELS for name in outline(TrainConfig(model=model)).state_dict()}
     shorter, taken = without, ""
     while not known & set(shorter.values()) and (first := _common_part(shorter.values())):
         shorter = {name: plain.partition(".")[2] for name, plain in shorter.items()}
@@ -172,7 +173,7 @@ def _common_part(names: Iterable[str]) -> str:
 
 def _fitted(tensors: dict[str, Tensor], config: TrainConfig | None, step: int, shown: str, notes: list[str]) -> FoundWeights:
     """The network that tensors belong to, by their names; failing that, by their shapes and order. Raises CheckpointError."""
-    names = (config.model,) if config is not None else MODEL_NAMES
+    names = (config.model,) if config is not None else tuple(MODELS)
     problems: dict[str, list[str]] = {}
     for model in names:
         expected = dict(outline(TrainConfig(model=model)).state_dict())

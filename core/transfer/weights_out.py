@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from core.config.train_config import TrainConfig
-from core.model.networks import Dropout, build_model, outline
+from core.model.networks import Dropout, build_model
+from core.model.source import has_own_classes, network_source
 
 
 class WeightFormat(StrEnum):
@@ -54,8 +55,12 @@ _TUTORIAL_SOURCE = """class SimpleCNN(nn.Module):
 
 
 def formats_of(config: TrainConfig) -> list[WeightFormat]:
-    """The ways in which a network's weights can leave: the guides' names fit one network only."""
-    return [kind for kind in WeightFormat if kind != WeightFormat.TUTORIAL or config.model == "simple_cnn"]
+    """The ways in which a network's weights can leave: the guides' names fit one network only, and a whole model with classes
+    of its own could not be loaded without them."""
+    refused = {WeightFormat.TUTORIAL} if config.model != "simple_cnn" else set()
+    if has_own_classes(config):
+        refused.add(WeightFormat.WHOLE_MODEL)
+    return [kind for kind in WeightFormat if kind not in refused]
 
 
 def packed(kind: WeightFormat, weights: dict[str, Tensor], config: TrainConfig) -> bytes:
@@ -75,17 +80,12 @@ def packed(kind: WeightFormat, weights: dict[str, Tensor], config: TrainConfig) 
 def plain_model(config: TrainConfig, weights: dict[str, Tensor]) -> nn.Module:
     """The network in eval mode, of PyTorch's own classes only, so that no file of this project is needed to load it."""
     model = build_model(config)
-    for name, module in model.named_children():
-        if isinstance(module, Dropout):
-            setattr(model, name, nn.Dropout(module.p))
+    for module in list(model.modules()):
+        for name, child in module.named_children():
+            if isinstance(child, Dropout):
+                setattr(module, name, nn.Dropout(child.p))
     model.load_state_dict(weights)
     return model.eval()
-
-
-def network_source(config: TrainConfig) -> str:
-    """The network as Python code that needs torch alone: an expression of nn.Sequential."""
-    layers = [f'        ("{name}", nn.{module}),' for name, module in outline(config).named_children()]
-    return "nn.Sequential(\n    OrderedDict([\n" + "\n".join(layers) + "\n    ])\n)"
 
 
 @functools.lru_cache(maxsize=32)
@@ -99,8 +99,8 @@ def loading_lines(kind: WeightFormat, config: TrainConfig) -> str:
             f'model = torch.load("{name}", weights_only=False)\n'
         )
     else:
-        head = "from collections import OrderedDict\n\nimport torch\nfrom torch import nn\n"
-        load = f"model = {network_source(config)}\n"
+        head = "import torch\nfrom torch import nn\n"
+        load = f"{_with_plain_dropout(config)}\n"
         if kind == WeightFormat.TUTORIAL:
             head, load = "import torch\nfrom torch import nn\n", f"\n{_TUTORIAL_SOURCE}\n\nmodel = SimpleCNN()\n"
         if kind == WeightFormat.SAFETENSORS:
@@ -118,6 +118,11 @@ with torch.no_grad():
     print(model((image - 0.1307) / 0.3081).softmax(1))
 """
     )
+
+
+def _with_plain_dropout(config: TrainConfig) -> str:
+    source = network_source(config)
+    return f"Dropout = nn.Dropout\n{source}" if "Dropout(" in source else source
 
 
 def tensors_digest(weights: dict[str, Tensor]) -> str:

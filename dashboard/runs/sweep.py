@@ -64,7 +64,7 @@ def _form(working: bool) -> None:
         format_func={"grid": "Every combination", "random": "Random ones"}.__getitem__,
     )
     for name in runs_session.sweep_form()[0]:
-        example = _EXAMPLES.get(name, ", ".join(settings()[name].choices[:3]) or "values with commas between them")
+        example = _EXAMPLES.get(name, ", ".join(list(settings()[name].choices)[:3]) or "values with commas between them")
         also = " A range: 1e-4 .. 1e-1." if how == "random" else ""
         st.text_input(
             settings()[name].label,

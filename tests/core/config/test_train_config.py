@@ -83,7 +83,7 @@ def test_splits_that_do_not_fit_are_refused():
 def _values(name: str):
     setting, kind = settings()[name], field_kind(name)
     if setting.choices:
-        made = st.sampled_from(setting.choices)
+        made = st.sampled_from(tuple(setting.choices))
     elif kind is bool:
         made = st.booleans()
     elif kind is int:

@@ -10,10 +10,11 @@ import pytest
 import torch
 from torch import nn
 
+from core.config.train_config import TrainConfig, field_kind, settings
 from core.data.sources import load_splits
 from core.events import RunStarted
 from core.events import Tested as WasTested
-from core.model.networks import Dropout, build_model
+from core.model.networks import build_model
 from core.training.state import new_state
 from core.transfer.script import run_script
 from tests.helpers.trainings import CONFIGS, SMALL, followed, losses
@@ -110,10 +111,49 @@ def test_the_network_of_every_model_is_written_out_in_full(tmp_path):
     for model in ("mlp", "simple_cnn", "cnn_batchnorm", "fast_cnn", "lab_cnn"):
         config = dataclasses.replace(SMALL, model=model, dropout=0.0, batchnorm_momentum=0.3)
         script = run_script("id", config, RunStarted(0, 20, 10, "cpu", "", "float32", 1))
-        lines = script[script.index("model = nn.Sequential()") : script.index("generator = torch.Generator()")]
+        lines = script[script.index("# --- the network ---") : script.index("generator = torch.Generator()")]
         space = {"nn": nn}
         exec(lines, space)
         wanted = build_model(config)
-        parts = [(name, repr(part)) for name, part in wanted.named_children() if not isinstance(part, Dropout)]
+        parts = [(name, repr(part)) for name, part in wanted.named_children()]
         assert [(name, repr(part)) for name, part in space["model"].named_children()] == parts
         assert json.dumps(parts).count("momentum=0.3") == repr(wanted).count("momentum=0.3")
+
+
+# Where a setting means something only beside others.
+BESIDE = {
+    "workers": {"pipeline": "dataloader"},
+    "schedule_start": {"schedule": "cosine"},
+    "schedule_epochs": {"schedule": "step"},
+    "schedule_factor": {"schedule": "step"},
+}
+# What a run was begun with takes the place of these: auto is none of them.
+SAID_BY_ITS_BEGINNING = {"device": "cuda:1", "precision": "bfloat16", "threads": 2}
+# They say when a state is saved, which changes no number of the training.
+SAVING = {"checkpoint_seconds", "checkpoints_kept"}
+
+
+def other_values(name, value):
+    """Values of a setting, likely and unlikely, that differ from this one."""
+    if settings()[name].choices:
+        return [one for one in settings()[name].choices if one != value]
+    if field_kind(name) is bool:
+        return [not value]
+    numbers = [field_kind(name)(one) for one in (1, 2, 3, 5, 0.05, 0.5, 0.9, 100, 1000)]
+    return [one for one in numbers if one != value]
+
+
+@pytest.mark.parametrize("name", [name for name in settings() if name not in SAVING])
+def test_every_setting_reaches_the_script(name):
+    base = TrainConfig(dataset="mnist_sample", model="lab_cnn", train_size=640, validation_size=200, dropout=0.3, threads=1)
+    base = dataclasses.replace(base, **BESIDE.get(name, {}))
+    started = RunStarted(50_186, 20, 10, "cpu", "A processor", "float32", 1, ())
+    text = run_script("run", base, started)
+    if name in SAID_BY_ITS_BEGINNING:
+        changed = {name: SAID_BY_ITS_BEGINNING[name]}
+        assert run_script("run", base, dataclasses.replace(started, **changed)) != text
+        return
+    usable = [dataclasses.replace(base, **{name: value}) for value in other_values(name, getattr(base, name))]
+    usable = [config for config in usable if not config.problems()]
+    assert usable, "give this test a value that may be set"
+    assert all(run_script("run", config, started) != text for config in usable)

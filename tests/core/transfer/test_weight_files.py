@@ -15,7 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from core.config.train_config import MODEL_NAMES, TrainConfig
+from core.config.models import MODELS
+from core.config.train_config import TrainConfig
 from core.errors import CheckpointError
 from core.model.networks import build_model
 from core.model.predictor import Predictor
@@ -41,7 +42,7 @@ def same(first, second):
     return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
 
 
-WAYS = [(model, kind) for model in MODEL_NAMES for kind in formats_of(TrainConfig(model=model))]
+WAYS = [(model, kind) for model in list(MODELS) for kind in formats_of(TrainConfig(model=model))]
 
 
 @pytest.mark.parametrize(("model", "kind"), WAYS)
