@@ -43,6 +43,10 @@ class RunError(CoreError):
     """A run's folder is missing, damaged or cannot be written."""
 
 
+class NewerFormatError(RunError):
+    """A run that a newer version wrote: nothing is wrong with it, but it cannot be read here."""
+
+
 class CheckpointError(CoreError):
     """A checkpoint file is missing, damaged or does not fit."""
 

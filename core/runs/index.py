@@ -8,7 +8,7 @@ from typing import Any
 
 from core.config.text import format_value
 from core.config.train_config import TrainConfig
-from core.errors import RunError
+from core.errors import NewerFormatError, RunError
 from core.runs.folder import run_names
 from core.runs.info import RunInfo, read_info
 from core.runs.notes import FILE, RunNotes, read_notes
@@ -135,6 +135,8 @@ def read_row(folder: Path) -> RunRow | None:
     info, notes, config = RunInfo(folder.name, RunStatus.FAILED), RunNotes(), None
     try:
         info = read_info(folder)
+    except NewerFormatError as error:
+        return RunRow(info, notes, config, str(error))
     except RunError as error:
         if not any((folder / name).exists() for name in ("status.json", "config.json", "steps.bin")):
             return None

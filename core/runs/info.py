@@ -6,6 +6,7 @@ from pathlib import Path
 
 from core.errors import RunError
 from core.runs.folder import run_names, saved_states
+from core.runs.format import check_version
 from core.runs.lock import is_held
 from core.status import RunStatus
 from core.storage.records import json_object, record
@@ -25,6 +26,7 @@ class RunInfo:
         train_seconds: time in training steps, validations and pauses left out. images: digits trained on in it.
         parent, parent_step: the run and its step whose weights this one started from; None when it started anew.
         first_step: steps before its first own one: above 0 for a fork, which counts on where its parent stood.
+        format: the version of the folder's format (core/runs/format.py).
         imported: the name of the file it came from, when it was not trained here; its words are somebody else's.
         resumes: how often it was taken up again; what was recorded after the state it went on from is taken back then.
     """
@@ -50,6 +52,7 @@ class RunInfo:
     first_step: int = 0
     resumes: int = 0
     imported: str = ""
+    format: int = 1
 
 
 def read_info(folder: Path) -> RunInfo:
@@ -76,6 +79,7 @@ def read_status(folder: Path) -> RunInfo:
     """What status.json says, whoever holds the run. Raises RunError when it cannot be read."""
     try:
         values = json_object((folder / "status.json").read_bytes())
+        check_version(values, folder.name)
         info = record(RunInfo, {**values, "run_id": folder.name})
         if not all(math.isfinite(value) for value in asdict(info).values() if isinstance(value, float)):
             raise ValueError("a number in it is not finite")

@@ -16,8 +16,6 @@ from core.errors import ConfigError, RunError
 from core.events import (
     DEVICE,
     MAX_THREADS,
-    REPORT_DTYPE,
-    STEP_DTYPE,
     Evaluation,
     Event,
     Mistake,
@@ -26,6 +24,7 @@ from core.events import (
     Tested,
     Validated,
 )
+from core.runs.format import converted, current_dtype, stored_dtype
 from core.runs.history import ReportHistory, StepHistory
 from core.runs.info import RunInfo, read_info
 from core.storage.records import MAX_NUMBER, json_object, record
@@ -119,8 +118,8 @@ class RunReader:
             self._forget()
         if self._config is None:
             self._config = read_config(self.folder)
-        self._steps.append(self._read_rows("steps.bin", STEP_DTYPE))
-        self._reports.append(self._read_rows("reports.bin", REPORT_DTYPE))
+        self._steps.append(self._read_rows("steps.bin", info.format))
+        self._reports.append(self._read_rows("reports.bin", info.format))
         for event in self._read_events():
             match event:
                 case RunStarted():
@@ -161,12 +160,12 @@ class RunReader:
             self._damage[name] = f"{name} cannot be read: {error.strerror or error}."
             return b""
 
-    def _read_rows(self, name: str, dtype: np.dtype[np.void]) -> npt.NDArray[np.void]:
-        """Whole rows only: the last one of a killed process may be torn."""
-        content = self._read_new(name)
+    def _read_rows(self, name: str, version: int) -> npt.NDArray[np.void]:
+        """Whole rows only, as today's: the last one of a killed process may be torn."""
+        content, dtype = self._read_new(name), stored_dtype(name, version)
         whole = len(content) // dtype.itemsize * dtype.itemsize
         self._offsets[name] += whole
-        rows = np.frombuffer(content[:whole], dtype)
+        rows = converted(np.frombuffer(content[:whole], dtype), current_dtype(name))
         if name == "steps.bin" and len(rows):
             known = self._first_step + len(self._steps)
             expected = known + 1 + np.arange(len(rows))

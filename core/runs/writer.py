@@ -14,8 +14,9 @@ from filelock import FileLock
 
 from core.config.train_config import TrainConfig
 from core.errors import RunError
-from core.events import REPORT_DTYPE, STEP_DTYPE, Event, RunStarted, StepsEnded, StoppedEarly, Tested, Validated
+from core.events import Event, RunStarted, StepsEnded, StoppedEarly, Tested, Validated
 from core.runs.folder import fresh_id
+from core.runs.format import VERSION, converted, stored_dtype
 from core.runs.info import RunInfo, read_status
 from core.runs.lock import locked
 from core.status import RunStatus
@@ -54,6 +55,7 @@ class RunWriter:
                 preset,
                 created_at=created,
                 total_steps=config.total_steps(),
+                format=VERSION,
             )
             return cls(folder, info, lock)
         except OSError as error:
@@ -79,7 +81,11 @@ class RunWriter:
 
     def recorded_steps(self) -> int:
         """Up to which step the metrics of this run reach, whole rows only."""
-        return self.info.first_step + (self.folder / "steps.bin").stat().st_size // STEP_DTYPE.itemsize
+        return self.info.first_step + (self.folder / "steps.bin").stat().st_size // self._dtype("steps.bin").itemsize
+
+    def _dtype(self, name: str) -> np.dtype[np.void]:
+        """A run that was begun in an older format goes on in it: one file holds one kind of row."""
+        return stored_dtype(name, self.info.format)
 
     def take_back(self, step: int, validated_step: int, seconds: float, best_accuracy: float | None) -> None:
         """Drop what was recorded after `step`, and scores after `validated_step`: a run goes on from there.
@@ -90,10 +96,11 @@ class RunWriter:
             seconds: training time up to `step`. best_accuracy: the best validation until then.
         """
         try:
-            os.truncate(self.folder / "steps.bin", (step - self.info.first_step) * STEP_DTYPE.itemsize)
-            images = int(np.fromfile(self.folder / "steps.bin", STEP_DTYPE)["images"].sum())
-            reports = np.fromfile(self.folder / "reports.bin", REPORT_DTYPE)
-            os.truncate(self.folder / "reports.bin", int((reports["step"] <= step).sum()) * REPORT_DTYPE.itemsize)
+            step_rows, report_rows = self._dtype("steps.bin"), self._dtype("reports.bin")
+            os.truncate(self.folder / "steps.bin", (step - self.info.first_step) * step_rows.itemsize)
+            images = int(np.fromfile(self.folder / "steps.bin", step_rows)["images"].sum())
+            reports = np.fromfile(self.folder / "reports.bin", report_rows)
+            os.truncate(self.folder / "reports.bin", int((reports["step"] <= step).sum()) * report_rows.itemsize)
             lines = (self.folder / "events.jsonl").read_bytes().splitlines(keepends=True)
             self._streams.pop("events.jsonl").close()
             kept = b"".join(line for line in lines if _is_kept(line, validated_step))
@@ -132,8 +139,8 @@ class RunWriter:
         """Add what a training loop reported. Each call ends in the system's hands: a kill -9 loses nothing of it."""
         match event:
             case StepsEnded(steps, report):
-                self._write("steps.bin", steps.tobytes())
-                self._write("reports.bin", report.tobytes())
+                self._write("steps.bin", converted(steps, self._dtype("steps.bin")).tobytes())
+                self._write("reports.bin", converted(report, self._dtype("reports.bin")).tobytes())
                 images = self.info.images + int(steps["images"].sum())
                 self.update(step=int(steps["step"][-1]), train_seconds=float(report["seconds"][0]), images=images)
                 if time.monotonic() - self._written_at >= _STATUS_SECONDS:
