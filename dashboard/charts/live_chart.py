@@ -60,7 +60,7 @@ def _component(kind: str) -> Callable[..., Any]:
 def plotly_address() -> str | None:
     """Where the browser gets plotly.js: a copy of the plotly package's, served by this server, so no network is needed.
     None when the copy cannot be made."""
-    static = _HERE / "static"
+    static = _HERE.parent / "static"  # Streamlit serves the one beside app.py
     target = static / _SCRIPT
     try:
         if not target.exists():
