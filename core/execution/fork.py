@@ -7,8 +7,7 @@ from core.config.text import format_value
 from core.config.train_config import TrainConfig, settings
 from core.errors import CheckpointError, ConfigError, DeviceError, RunError
 from core.training.saved_state import SavedState, copied, optimizer_state
-from core.training.schedule import schedule_factor
-from core.training.state import TrainState, keep_plateau_drops, new_state
+from core.training.state import TrainState, new_state
 
 # What happens to the learning rate when a run is made longer.
 RateChoice = Literal["hold", "stretch", "restart"]
@@ -120,7 +119,7 @@ def forked(made: Fork, *, shared: bool) -> TrainState:
         if saved.content["precision"] == state.precision:
             state.scaler.load_state_dict(copied(saved.content["scaler"]))
         state.step = made.first_step
-        _set_rate(state, saved)
+        _take_over_plateau(state, saved)
     except (RuntimeError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
         raise CheckpointError(f"The saved state of step {saved.step:,} does not fit its settings: {error}") from error
     state.epoch, state.batch = _place(saved, config)
@@ -139,18 +138,11 @@ def _place(saved: SavedState, config: TrainConfig) -> tuple[int, int]:
     return epoch, seen // config.accumulation_steps * config.accumulation_steps
 
 
-def _set_rate(state: TrainState, saved: SavedState) -> None:
-    """Put the schedule where the run stands."""
-    same_plateau = all(getattr(state.config, name) == getattr(saved.config, name) for name in _PLATEAU)
-    if same_plateau and state.plateau is not None:
-        state.plateau.load_state_dict(copied(saved.content["plateau"]))
-        if state.config.validations_per_epoch != saved.config.validations_per_epoch:
-            state.plateau.num_bad_epochs = 0  # patience counts validations, and those come at other times now
-        for group, old in zip(state.optimizer.param_groups, saved.content["optimizer"]["param_groups"], strict=True):
-            group["plateau_factor"] = old.get("plateau_factor", 1.0)
-    rate = state.config.learning_rate * schedule_factor(state.config, state.step)
-    for group in state.optimizer.param_groups:
-        group["lr"] = rate
-    keep_plateau_drops(state)
-    # What `LambdaLR.step` leaves behind; calling it before the first update would make PyTorch warn.
-    state.schedule.load_state_dict({**state.schedule.state_dict(), "last_epoch": state.step, "_last_lr": [rate]})
+def _take_over_plateau(state: TrainState, saved: SavedState) -> None:
+    """A plateau schedule goes on where it stood when nothing of it was changed."""
+    if any(getattr(state.config, name) != getattr(saved.config, name) for name in _PLATEAU):
+        return
+    for name in ("plateau_factor", "plateau_best", "plateau_stale"):
+        setattr(state, name, saved.content[name])
+    if state.config.validations_per_epoch != saved.config.validations_per_epoch:
+        state.plateau_stale = 0  # patience counts validations, and those come at other times now

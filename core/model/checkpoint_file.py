@@ -36,11 +36,11 @@ def write_checkpoint(path: Path, content: dict[str, Any], *, durable: bool = Tru
         ) from error
 
 
-def read_checkpoint(path: Path, expected: str, version: int, needed: Sequence[str]) -> dict[str, Any]:
+def read_checkpoint(path: Path, expected: str, versions: Sequence[int], needed: Sequence[str]) -> dict[str, Any]:
     """Read what `write_checkpoint` wrote, checked, on the CPU; "config" becomes a TrainConfig.
 
     Args:
-        expected, version: what "format" and "version" must be.
+        expected, versions: what "format" must be, and "version" may be.
         needed: names that it must hold besides; "step" as a whole number.
 
     Raises:
@@ -57,8 +57,9 @@ def read_checkpoint(path: Path, expected: str, version: int, needed: Sequence[st
     # By kind first: comparing a tensor gives a tensor, not an answer.
     if not isinstance(content, dict) or not isinstance(kind := content.get("format"), str) or kind != expected:
         raise CheckpointError(f"{path.name} is not a checkpoint of this dashboard.")
-    if type(found := content.get("version")) is not int or found != version:
-        raise CheckpointError(f"{path.name} has format version {found!r:.20}; this one reads {version}.")
+    if type(found := content.get("version")) is not int or found not in versions:
+        known = " and ".join(map(str, versions))
+        raise CheckpointError(f"{path.name} has format version {found!r:.20}; this one reads {known}.")
     try:
         fits = _same_text(content.pop("digest", None), content_digest(content))
     except (TypeError, ValueError) as error:

@@ -48,7 +48,7 @@ def load_weights(path: Path) -> dict[str, Any]:
     Raises:
         CheckpointError: missing, too large, damaged, altered, or not a checkpoint of ours; nothing in it is executed.
     """
-    content = read_checkpoint(path, FORMAT, VERSION, ("step", "validation_accuracy", "weights"))
+    content = read_checkpoint(path, FORMAT, (VERSION,), ("step", "validation_accuracy", "weights"))
     weights = content["weights"]
     if not isinstance(weights, dict) or not all(
         isinstance(name, str) and isinstance(value, Tensor) for name, value in weights.items()

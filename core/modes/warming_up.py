@@ -16,7 +16,7 @@ from core.modes.inside_layer import doubles
 from core.modes.norm_layers import norm_layers
 from core.modes.with_and_without import BATCH
 from core.status import Progress, result_of
-from core.training.loop import update
+from core.training.loop import make_update
 from core.training.state import TrainState, new_state
 
 
@@ -70,7 +70,7 @@ def warming_up(config: TrainConfig, data_root: Path) -> Iterator[Progress | Warm
     for batch in make_batches(config, splits.train, state.device).epoch(0):
         seen.clear()
         hook = first.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0].detach()))
-        update(state, [batch])
+        make_update(state, [batch])
         hook.remove()
         x = seen[0].double().transpose(0, 1).flatten(1)
         marked = _is_marked(state.step, config.total_steps())

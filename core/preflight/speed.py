@@ -16,7 +16,7 @@ def measure_rate(config: TrainConfig) -> float:
     """
     import torch
 
-    from core.training.loop import update
+    from core.training.loop import make_update
     from core.training.reporting import take_pending
     from core.training.state import new_state
 
@@ -30,12 +30,12 @@ def measure_rate(config: TrainConfig) -> float:
     try:
         images = torch.randn(batch, 1, 28, 28, generator=torch.Generator().manual_seed(0)).to(state.device)
         labels = torch.arange(batch, device=state.device) % 10
-        update(state, [(images, labels)])  # the first one pays for set-up
+        make_update(state, [(images, labels)])  # the first one pays for set-up
         take_pending(state)
         for _ in range(_TRIALS):  # the best of several: other work on the machine only ever slows one down
             began, steps = perf_counter(), 0
             while steps < 20 and perf_counter() - began < _TRIAL_SECONDS:
-                update(state, [(images, labels)])
+                make_update(state, [(images, labels)])
                 steps += 1
             take_pending(state)
             fastest = max(fastest, steps * batch / (perf_counter() - began))

@@ -2,13 +2,13 @@
 
     zero_grad -> forward -> loss -> backward -> (clip) -> step
 
-Read `train` first; `update` is one optimizer update.
+Read `train` first; `make_update` is one optimizer update.
 """
 
 import contextlib
 import copy
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator
 from time import perf_counter
 from typing import Any
 
@@ -20,21 +20,37 @@ from core.answers import answers_of
 from core.data.batches import Batch, Batches
 from core.data.sources import Digits
 from core.errors import TrainingError
-from core.events import Event, RunStarted, StepDone, StoppedEarly, Tested, Validated
+from core.events import Evaluation, Event, RunStarted, StepDone, StoppedEarly, Tested, Validated
 from core.machine.hardware import device_name
 from core.model.networks import enter_train_mode, reseed_dropout
 from core.model.weights import copy_weights
 from core.training.anomaly import failed_operation
 from core.training.evaluation import evaluating
 from core.training.reporting import REPORT_SECONDS, restart_clock, take_pending
-from core.training.state import TrainState, keep_plateau_drops, step_plateau
+from core.training.schedule import schedule_factor
+from core.training.state import TrainState
+
+Update = Callable[[TrainState, list[Batch]], None]
+Evaluate = Callable[[nn.Module, Digits, torch.device], Generator[StepDone, None, Evaluation]]
 
 # float16's gradient scaler begins too high on purpose and skips updates until it fits; more in a row are a failure.
 MAX_SKIPPED_UPDATES = 30
+PLATEAU_THRESHOLD = 1e-4
 
 
-def train(state: TrainState, batches: Batches, validation: Digits, test: Digits) -> Iterator[Event]:
+def train(
+    state: TrainState,
+    batches: Batches,
+    validation: Digits,
+    test: Digits,
+    *,
+    update: Update | None = None,
+    evaluate: Evaluate = evaluating,
+) -> Iterator[Event]:
     """Train to the end of the configuration, from wherever `state` stands.
+
+    Args:
+        update: what one update does; None: `make_update`. evaluate: how a split is scored.
 
     Between any two events the caller may pause, stop (just ask for no more; `take_pending` gives the steps not yet
     reported) or copy the weights. Raises TrainingError when the loss or a gradient is not finite, before the update.
@@ -47,19 +63,19 @@ def train(state: TrainState, batches: Batches, validation: Digits, test: Digits)
         while True:
             # Before the next update, not after the last one: a run that continues from here first does what is still due.
             if _validation_is_due(state):
-                yield from _validate(state, validation)
+                yield from _validate(state, validation, evaluate)
             if _should_stop_early(state):
                 yield _stopped_early(state)
-                yield from _test(state, test)
+                yield from _test(state, test, evaluate)
                 return
             if not (group := _next_group(state, source)):
                 break
-            update(state, group)
+            (update or make_update)(state, group)
             yield StepDone()
             if perf_counter() - state.pending_since >= REPORT_SECONDS and (report := take_pending(state)):
                 yield report
         state.epoch, state.batch = state.epoch + 1, 0
-    yield from _test(state, test)
+    yield from _test(state, test, evaluate)
 
 
 def _next_group(state: TrainState, source: Iterator[Batch]) -> list[Batch]:
@@ -72,46 +88,65 @@ def _next_group(state: TrainState, source: Iterator[Batch]) -> list[Batch]:
     return group
 
 
-def update(state: TrainState, group: list[Batch]) -> None:
+def make_update(state: TrainState, group: list[Batch]) -> None:
     """One optimizer update from the batches of one group (each float32 (n, 1, 28, 28) and int64 (n,), on the device).
 
     Raises:
         TrainingError: it would spoil the weights. After this and any other error the state is what it was before.
     """
-    optimizer = state.optimizer
-    samples = sum(len(labels) for _, labels in group)
+    optimizer, rate = state.optimizer, learning_rate(state)
+    for parameters in optimizer.param_groups:
+        parameters["lr"] = rate
     _keep_buffers(state)
     try:
-        loss, correct = _forward_backward(state, group, samples)
+        loss, correct = forward_backward(state, group)
+        # Before the norm: float16's gradients carry the scaler's factor, and a clip at 1 would cut that factor instead.
         state.scaler.unscale_(optimizer)
         norm = _gradient_norm(state.model, state.config.gradient_clip)
         skipped = _refuse_nonfinite(state, group, loss, norm, correct)
     except BaseException:
         _restore_buffers(state)
         raise
-    learning_rate = optimizer.param_groups[0]["lr"]
+    _apply_gradients(state, skipped)
+    state.step += 1
+    state.batch += len(group)
+    state.pending.append((state.step, rate, loss, norm, correct, sum(len(labels) for _, labels in group), perf_counter()))
+
+
+def _apply_gradients(state: TrainState, skipped: bool) -> None:
+    """The optimizer's step; `skipped`: the scaler will not make it, so the forward's traces in BatchNorm go, too."""
     state.whole = False
-    state.scaler.step(optimizer)
+    state.scaler.step(state.optimizer)
     state.scaler.update()
     if skipped:
         _restore_buffers(state)
     state.whole = True
 
-    state.step += 1
-    state.batch += len(group)
-    if state.step < state.config.total_steps():
-        state.schedule.step()
-        if state.plateau is not None:
-            keep_plateau_drops(state)
-    state.pending.append((state.step, learning_rate, loss, norm, correct, samples, perf_counter()))
+
+def learning_rate(state: TrainState) -> float:
+    """Of the next update. In the open: a pure function of the step, times what reduce on plateau has taken off; no scheduler
+    object whose own count of steps would have to be saved, restored and kept in step with ours."""
+    return state.config.learning_rate * schedule_factor(state.config, state.step) * state.plateau_factor
 
 
-def _forward_backward(state: TrainState, group: list[Batch], samples: int) -> tuple[Tensor, Tensor]:
-    """Put the gradients of a group's mean loss into the parameters; returns (mean loss, right answers), on the device."""
+def forward_backward(state: TrainState, group: list[Batch]) -> tuple[Tensor, Tensor]:
+    """Put the gradients of a group's mean loss into the parameters, and nothing else: no weight is moved.
+
+    Args:
+        group: batches that share one update, each float32 (n, 1, 28, 28) and int64 (n,), on the device.
+
+    Returns:
+        (mean loss in nats, right answers): scalars on the device, so that nobody waits for it.
+
+    Raises:
+        TrainingError: with *Detect anomaly*, the operation whose backward pass gave NaN.
+    """
     config, model = state.config, state.model
+    samples = sum(len(labels) for _, labels in group)
     loss_sum = torch.zeros((), device=state.device)
     correct = torch.zeros((), dtype=torch.int64, device=state.device)
     reseed_dropout(model, config.seed, state.step)
+    # First, not last: backward() adds to .grad, and what an update that failed has left there must not be added to this one.
     state.optimizer.zero_grad()
     with torch.autograd.set_detect_anomaly(True) if config.detect_anomaly else contextlib.nullcontext():
         for images, labels in group:
@@ -238,10 +273,10 @@ def _validation_is_due(state: TrainState) -> bool:
     return state.step != state.validated_step and state.config.validates_after(state.step)
 
 
-def _validate(state: TrainState, validation: Digits) -> Iterator[Event]:
+def _validate(state: TrainState, validation: Digits, evaluate: Evaluate) -> Iterator[Event]:
     if report := take_pending(state):
         yield report
-    evaluation = yield from evaluating(state.model, validation, state.device)
+    evaluation = yield from evaluate(state.model, validation, state.device)
     # NaN compares false with everything: written this way round it is always the worst.
     score = (evaluation.accuracy, -evaluation.loss) if math.isfinite(evaluation.loss) else (-1.0, -math.inf)
     best = score > state.best_score
@@ -251,12 +286,23 @@ def _validate(state: TrainState, validation: Digits) -> Iterator[Event]:
     improved = evaluation.loss < state.lowest_loss
     state.lowest_loss = evaluation.loss if improved else state.lowest_loss
     state.stale_validations = 0 if improved else state.stale_validations + 1
-    if state.plateau is not None:
-        step_plateau(state, evaluation.loss)
+    if state.config.schedule == "plateau":
+        _reduce_on_plateau(state, evaluation.loss)
     state.validated_step = state.step
     enter_train_mode(state.model, state.config)
     yield Validated(state.step, state.step / state.config.steps_per_epoch(), evaluation, best)
     restart_clock(state)
+
+
+def _reduce_on_plateau(state: TrainState, loss: float) -> None:
+    """The rule of torch.optim.lr_scheduler.ReduceLROnPlateau with its defaults: only a loss that is better by a ten-thousandth
+    counts as better, and NaN never does."""
+    if loss < state.plateau_best * (1 - PLATEAU_THRESHOLD):
+        state.plateau_best, state.plateau_stale = loss, 0
+        return
+    state.plateau_stale += 1
+    if state.plateau_stale >= state.config.schedule_epochs:
+        state.plateau_factor, state.plateau_stale = state.plateau_factor * state.config.schedule_factor, 0
 
 
 def _should_stop_early(state: TrainState) -> bool:
@@ -269,9 +315,9 @@ def _stopped_early(state: TrainState) -> StoppedEarly:
     return StoppedEarly(state.step, f"Stopped early after step {state.step:,}: {reason}.")
 
 
-def _test(state: TrainState, test: Digits) -> Iterator[Event]:
+def _test(state: TrainState, test: Digits, evaluate: Evaluate) -> Iterator[Event]:
     """Score the test split once, with the weights that validation chose; training's own weights stay in the state."""
     model = copy.deepcopy(state.model)
     model.load_state_dict(state.best_weights)
-    evaluation = yield from evaluating(model, test, state.device)
+    evaluation = yield from evaluate(model, test, state.device)
     yield Tested(state.best_step, evaluation)

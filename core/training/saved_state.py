@@ -20,7 +20,9 @@ from core.model.weights import copy_weights
 from core.training.loop import MAX_SKIPPED_UPDATES
 from core.training.state import TrainState, new_state
 
-FORMAT, VERSION = "digit-lab-training-state", 1
+FORMAT, VERSION = "digit-lab-training-state", 2
+# New in version 2; version 1 held the state_dicts of two schedulers instead.
+_PLATEAU = ("plateau_factor", "plateau_best", "plateau_stale")
 # What of a TrainState is a plain value.
 _PLAIN = (
     "step",
@@ -32,6 +34,7 @@ _PLAIN = (
     "validated_step",
     "stale_validations",
     "best_step",
+    *_PLATEAU,
 )
 _NEEDED = (
     *_PLAIN,
@@ -40,8 +43,6 @@ _NEEDED = (
     "threads",
     "model",
     "optimizer",
-    "schedule",
-    "plateau",
     "scaler",
     "best_score",
     "best_weights",
@@ -82,8 +83,6 @@ def save_state(path: Path, state: TrainState, *, durable: bool = True) -> None:
         "threads": state.threads,
         "model": copy_weights(state.model),
         "optimizer": copied(state.optimizer.state_dict()),
-        "schedule": state.schedule.state_dict(),
-        "plateau": state.plateau.state_dict() if state.plateau is not None else None,
         "scaler": state.scaler.state_dict(),
         "best_score": list(state.best_score),
         "best_weights": state.best_weights,
@@ -103,10 +102,27 @@ def copied(value: Any) -> Any:
 
 def load_state(path: Path) -> SavedState:
     """Read a training state, every plain value checked for its kind and range, as a form's would be. Raises CheckpointError."""
-    content = read_checkpoint(path, FORMAT, VERSION, _NEEDED)
+    content = read_checkpoint(path, FORMAT, (1, VERSION), [name for name in _NEEDED if name not in _PLATEAU])
+    content = {**_plateau_of_version_1(content), **content}
+    if missing := [name for name in _PLATEAU if name not in content]:
+        raise CheckpointError(f"{path.name} holds no {missing[0]}.")
     if problem := _problem(content, content["config"]):
         raise CheckpointError(f"{path.name} holds {problem}.")
     return SavedState(content["config"], content)
+
+
+def _plateau_of_version_1(content: dict[str, Any]) -> dict[str, Any]:
+    """What the schedulers of a state of version 1 had kept, as version 2 names it; {} for a later one."""
+    if content["version"] != 1:
+        return {}
+    plateau = given if isinstance(given := content.get("plateau"), dict) else {}
+    groups = content["optimizer"].get("param_groups") if isinstance(content["optimizer"], dict) else None
+    group = groups[0] if isinstance(groups, list) and groups and isinstance(groups[0], dict) else {}
+    return {
+        "plateau_factor": group.get("plateau_factor", 1.0),
+        "plateau_best": plateau.get("best", math.inf),
+        "plateau_stale": plateau.get("num_bad_epochs", 0),
+    }
 
 
 def _problem(content: dict[str, Any], config: TrainConfig) -> str:
@@ -119,6 +135,7 @@ def _problem(content: dict[str, Any], config: TrainConfig) -> str:
         "validated_step": step,
         "best_step": step,
         "stale_validations": step + 1,
+        "plateau_stale": step + 1,
         "threads": MAX_THREADS,
     }
     for name, highest in whole.items():
@@ -128,6 +145,10 @@ def _problem(content: dict[str, Any], config: TrainConfig) -> str:
         return "threads 0, where 1 or more can be"
     if not _is_number(content["seconds"], least=0.0) or not math.isfinite(content["seconds"]):
         return f"seconds {content['seconds']!r:.40}, where a time can be"
+    if not _is_number(content["plateau_factor"], least=0.0) or content["plateau_factor"] > 1:
+        return f"plateau_factor {content['plateau_factor']!r:.40}, where a share can be"
+    if not _is_number(content["plateau_best"]):
+        return f"plateau_best {content['plateau_best']!r:.40}, where a loss can be"
     if not _is_number(content["lowest_loss"]):
         return f"lowest_loss {content['lowest_loss']!r:.40}, where a loss can be"
     if not isinstance(device := content["device"], str) or not DEVICE.fullmatch(device):
@@ -172,9 +193,6 @@ def restored(saved: SavedState) -> TrainState:
     try:
         state.model.load_state_dict(content["model"])
         state.optimizer.load_state_dict(optimizer_state(content["optimizer"], state))
-        state.schedule.load_state_dict(_of_same_kind(content["schedule"], state.schedule.state_dict()))
-        if state.plateau is not None:
-            state.plateau.load_state_dict(_of_same_kind(content["plateau"], state.plateau.state_dict()))
         state.scaler.load_state_dict(_of_same_kind(content["scaler"], state.scaler.state_dict()))
     except (RuntimeError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
         raise CheckpointError(f"The saved state of step {saved.step:,} does not fit its settings: {error}") from error
@@ -193,10 +211,7 @@ def optimizer_state(given: Any, state: TrainState) -> dict[str, Any]:
     groups = given["param_groups"]
     if len(groups) != len(fresh["param_groups"]):
         raise ValueError("the optimizer has another number of parameter groups")
-    kept = [
-        _of_same_kind(group, own, more=("plateau_factor", "initial_lr"))
-        for group, own in zip(groups, fresh["param_groups"], strict=True)
-    ]
+    kept = [_of_same_kind(group, own) for group, own in zip(groups, fresh["param_groups"], strict=True)]
     for group, own in zip(kept, fresh["param_groups"], strict=True):
         if group["params"] != own["params"] or not 0 <= group["lr"] < math.inf:
             raise ValueError("the optimizer's groups are not those of this network")
@@ -209,7 +224,7 @@ def optimizer_state(given: Any, state: TrainState) -> dict[str, Any]:
     return {"state": copied(given["state"]), "param_groups": kept}
 
 
-def _of_same_kind(given: Any, own: dict[str, Any], more: tuple[str, ...] = ()) -> dict[str, Any]:
+def _of_same_kind(given: Any, own: dict[str, Any]) -> dict[str, Any]:
     """Those values of a saved dictionary that the living one has too, of the same kinds. Raises ValueError."""
     if not isinstance(given, dict):
         raise ValueError(f"{type(given).__name__} where a dictionary belongs")
@@ -218,8 +233,7 @@ def _of_same_kind(given: Any, own: dict[str, Any], more: tuple[str, ...] = ()) -
             raise ValueError(f"{name} is missing")
         if not _alike(given[name], value):
             raise ValueError(f"{name} is {given[name]!r:.40}")
-    extra = {name: given[name] for name in more if _is_number(given.get(name))}
-    return {**{name: copied(given[name]) for name in own}, **extra}
+    return {name: copied(given[name]) for name in own}
 
 
 def _optimizer_problem(optimizer: Any) -> str:
@@ -227,10 +241,9 @@ def _optimizer_problem(optimizer: Any) -> str:
     if not isinstance(groups, list) or len(groups) != 1 or not isinstance(groups[0], dict):
         return "no state of an optimizer"
     rate = groups[0].get("lr")
-    if not isinstance(rate, int | float) or not 0 <= rate < math.inf:
-        return f"a learning rate {rate!r:.40}, where a number can be"
-    factor = groups[0].get("plateau_factor", 1.0)
-    return "" if isinstance(factor, int | float) and 0 <= factor < math.inf else f"a plateau factor {factor!r:.40}"
+    return (
+        "" if isinstance(rate, int | float) and 0 <= rate < math.inf else f"a learning rate {rate!r:.40}, where a number can be"
+    )
 
 
 def _alike(value: Any, own: Any) -> bool:

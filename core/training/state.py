@@ -11,7 +11,6 @@ from core.config.models import MODELS
 from core.config.train_config import TrainConfig
 from core.machine.hardware import choose_device, choose_precision, choose_threads
 from core.model.networks import build_model
-from core.training.schedule import schedule_factor
 
 
 @dataclass(eq=False)
@@ -23,6 +22,14 @@ class TrainState:
         validated_step: the step of the last finished validation, 0 before the first.
         best_*: the validation that was best so far, and its weights with buffers, on the CPU.
         stale_validations: validations since the validation loss last improved.
+        plateau_factor: what reduce on plateau has taken off the learning rate so far, in (0, 1]. plateau_best,
+            plateau_stale: the validation loss it compares with, and how many validations have not been better.
+        precision: of the forward pass: "float32", "bfloat16" or "float16". threads: of one tensor operation on the CPU.
+        scaler: float16's; for the others it does nothing.
+        seconds: training time so far, validations and pauses left out. skipped_updates: by the scaler, in a row.
+        lowest_loss: of all validations, in nats.
+        pending: a tuple a step that was not reported yet: (step, learning rate, loss, gradient norm, right answers, digits,
+            when). pending_data_seconds: waited for batches since the last report. pending_since: when that was.
         whole: False while the optimizer changes the weights: an error in that moment leaves them half changed.
         kept_buffers: the model's buffers, each with what it was before the update that is being made.
     """
@@ -33,8 +40,6 @@ class TrainState:
     threads: int
     model: nn.Module
     optimizer: torch.optim.Optimizer
-    schedule: torch.optim.lr_scheduler.LambdaLR
-    plateau: torch.optim.lr_scheduler.ReduceLROnPlateau | None
     scaler: torch.amp.GradScaler
     step: int = 0
     epoch: int = 0
@@ -44,6 +49,9 @@ class TrainState:
     lowest_loss: float = math.inf
     validated_step: int = 0
     stale_validations: int = 0
+    plateau_factor: float = 1.0
+    plateau_best: float = math.inf
+    plateau_stale: int = 0
     best_score: tuple[float, float] = (-1.0, -math.inf)
     best_step: int = 0
     best_weights: dict[str, Tensor] = field(default_factory=dict)
@@ -55,22 +63,16 @@ class TrainState:
 
 
 def new_state(config: TrainConfig, *, shared: bool = False) -> TrainState:
-    """Model, optimizer and schedule at step 0. `shared`: the process serves pages too (see `choose_threads`)."""
+    """Model and optimizer at step 0. `shared`: the process serves pages too (see `choose_threads`)."""
     device = choose_device(config.device)
     precision = choose_precision(config.precision, device)
     model = build_model(config).to(device)
     if MODELS[config.model].has_convolutions and device.type != "mps":
         model = model.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
     optimizer = _make_optimizer(config, model, device)
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: schedule_factor(config, step))
-    plateau = None
-    if config.schedule == "plateau":
-        plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(
-            optimizer, factor=config.schedule_factor, patience=config.schedule_epochs - 1
-        )
     scaler = torch.amp.GradScaler(device.type, enabled=precision == "float16")
     threads = choose_threads(config.threads, shared=shared)
-    return TrainState(config, device, precision, threads, model, optimizer, schedule, plateau, scaler)
+    return TrainState(config, device, precision, threads, model, optimizer, scaler)
 
 
 def _make_optimizer(config: TrainConfig, model: nn.Module, device: torch.device) -> torch.optim.Optimizer:
@@ -87,19 +89,3 @@ def _make_optimizer(config: TrainConfig, model: nn.Module, device: torch.device)
             return torch.optim.AdamW(parameters, lr=rate, weight_decay=decay, fused=fused)
         case _:
             return torch.optim.RMSprop(parameters, lr=rate, weight_decay=decay)
-
-
-def keep_plateau_drops(state: TrainState) -> None:
-    """Warm-up sets the rate at each step; what the plateau schedule took off stays off."""
-    for group in state.optimizer.param_groups:
-        group["lr"] *= group.get("plateau_factor", 1.0)
-
-
-def step_plateau(state: TrainState, loss: float) -> None:
-    """Tell the plateau schedule a validation loss; it may lower the learning rate."""
-    assert state.plateau is not None
-    before = [group["lr"] for group in state.optimizer.param_groups]
-    state.plateau.step(loss if math.isfinite(loss) else math.inf)
-    for group, rate in zip(state.optimizer.param_groups, before, strict=True):
-        if rate > 0:
-            group["plateau_factor"] = group.get("plateau_factor", 1.0) * group["lr"] / rate

@@ -20,6 +20,7 @@ from core.events import RunStarted
 from core.model.networks import Dropout, draws_by_itself, outline
 from core.model.source import network_source
 from core.training.evaluation import EVALUATION_BATCH
+from core.training.loop import PLATEAU_THRESHOLD
 from core.training.schedule import ONE_CYCLE_RISE, ONE_CYCLE_START
 
 
@@ -264,12 +265,9 @@ def _optimizer(run: _Run) -> Iterator[str]:
     if run.scheduled:
         words = "What the learning rate is multiplied by for the update that follows `step` updates."
         yield f'\n\ndef factor(step):\n    """{words}"""\n{_factor(run)}'
-        yield "\n\nschedule = torch.optim.lr_scheduler.LambdaLR(optimizer, factor)"
     if run.plateau:
-        yield f"""plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, factor={config.schedule_factor!r}, patience={
-            config.schedule_epochs - 1
-        })
-drops = 1.0  # what the plateau schedule has taken off so far"""
+        yield "\n\n# Reduce on plateau: what it took off so far, the loss to beat, validations that were not better."
+        yield "drops, plateau_best, plateau_stale = 1.0, math.inf, 0"
 
 
 def _factor(run: _Run) -> str:
@@ -332,6 +330,9 @@ def _training(run: _Run) -> Iterator[str]:
         yield """        for place, module in enumerate(model.modules()):
             if isinstance(module, Dropout):
                 module.generator = torch.Generator(device).manual_seed(seed_for("dropout", step, place))"""
+    if run.scheduled:
+        drops = " * drops" if run.plateau else ""
+        yield f'        for one in optimizer.param_groups:\n            one["lr"] = LEARNING_RATE * factor(step){drops}'
     yield "        optimizer.zero_grad()"
     yield from _forward_backward(run)
     if config.gradient_clip is not None:
@@ -344,10 +345,6 @@ def _training(run: _Run) -> Iterator[str]:
         else "        optimizer.step()"
     )
     yield "        step, done = step + 1, done + 1"
-    if run.scheduled:
-        yield "        if step < TOTAL_STEPS:\n            schedule.step()"
-        if run.plateau:
-            yield '            for one in optimizer.param_groups:\n                one["lr"] *= drops'
     yield from _validation(run)
     if patience:
         yield f"    if stale >= {patience}:\n        break"
@@ -417,9 +414,12 @@ def _validation(run: _Run) -> Iterator[str]:
         yield """            stale = 0 if loss < lowest_loss else stale + 1
             lowest_loss = min(loss, lowest_loss)"""
     if run.plateau:
-        yield """            before = optimizer.param_groups[0]["lr"]
-            plateau.step(loss if math.isfinite(loss) else math.inf)
-            drops = drops * optimizer.param_groups[0]["lr"] / before"""
+        yield f"""            if loss < plateau_best * (1 - {PLATEAU_THRESHOLD}):
+                plateau_best, plateau_stale = loss, 0
+            else:
+                plateau_stale += 1
+                if plateau_stale >= {config.schedule_epochs}:
+                    drops, plateau_stale = drops * {config.schedule_factor!r}, 0"""
     yield "            train_mode()"
     if config.early_stopping_patience:
         yield f"            if stale >= {config.early_stopping_patience}:\n                break"

@@ -7,14 +7,13 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-import core.training.loop
 from core.data.batches import make_batches
 from core.data.sources import Digits, load_splits
 from core.errors import TrainingError
 from core.events import RunStarted, StepDone, StepsEnded, StoppedEarly, Validated
 from core.events import Tested as WasTested
 from core.training.evaluation import evaluate
-from core.training.loop import train, update
+from core.training.loop import make_update, train
 from core.training.reporting import take_pending
 from core.training.state import new_state
 from tests.helpers.trainings import SAMPLE
@@ -27,12 +26,12 @@ def splits(tmp_path_factory):
     return load_splits(SAMPLE, tmp_path_factory.mktemp("none"))
 
 
-def run(config, splits, on_event=None):
+def run(config, splits, on_event=None, **replaced):
     """Train to the end; returns the state and the events but StepDone."""
     torch.set_num_threads(config.threads or 1)
     state = new_state(config)
     events = []
-    for event in train(state, make_batches(config, splits.train, CPU), splits.validation, splits.test):
+    for event in train(state, make_batches(config, splits.train, CPU), splits.validation, splits.test, **replaced):
         if not isinstance(event, StepDone):
             events.append(event)
         if on_event:
@@ -190,7 +189,7 @@ def test_the_shown_learning_rates_are_those_of_the_schedule(splits):
         assert rows(events)["learning_rate"] == pytest.approx(expected)
 
 
-def test_plateau_drops_the_rate_when_the_validation_loss_stands_still(splits, monkeypatch):
+def test_plateau_drops_the_rate_when_the_validation_loss_stands_still(splits):
 
     frozen = evaluate(new_state(SAMPLE).model, splits.validation, CPU)
 
@@ -198,16 +197,15 @@ def test_plateau_drops_the_rate_when_the_validation_loss_stands_still(splits, mo
         yield StepDone()
         return frozen
 
-    monkeypatch.setattr(core.training.loop, "evaluating", standing_still)
     config = dataclasses.replace(SAMPLE, schedule="plateau", schedule_epochs=2, schedule_factor=0.5, epochs=6, warmup_steps=4)
-    _, events = run(config, splits)
+    _, events = run(config, splits, evaluate=standing_still)
     rates = rows(events)["learning_rate"]
     per_epoch = rates.reshape(6, 10)
     assert per_epoch[0, :4] == pytest.approx(config.learning_rate * np.array([0.25, 0.5, 0.75, 1]))
     assert per_epoch[:, -1] == pytest.approx(config.learning_rate * np.array([1, 1, 1, 0.5, 0.5, 0.25]))
 
 
-def test_early_stopping_counts_nan_as_worst_and_keeps_the_best_weights(splits, monkeypatch):
+def test_early_stopping_counts_nan_as_worst_and_keeps_the_best_weights(splits):
 
     good = evaluate(new_state(SAMPLE).model, splits.validation, CPU)
     losses = iter([1.0, 0.5, float("nan"), float("nan"), 0.1])
@@ -216,7 +214,6 @@ def test_early_stopping_counts_nan_as_worst_and_keeps_the_best_weights(splits, m
         yield StepDone()
         return dataclasses.replace(good, loss=next(losses), accuracy=0.9)
 
-    monkeypatch.setattr(core.training.loop, "evaluating", scripted)
     weights = {}
 
     def keep(state, event):
@@ -224,7 +221,7 @@ def test_early_stopping_counts_nan_as_worst_and_keeps_the_best_weights(splits, m
             weights[event.step] = copy.deepcopy(state.model.state_dict())
 
     config = dataclasses.replace(SAMPLE, early_stopping_patience=2, epochs=10, model="cnn_batchnorm")
-    state, events = run(config, splits, keep)
+    state, events = run(config, splits, keep, evaluate=scripted)
     stop = next(event for event in events if isinstance(event, StoppedEarly))
     assert stop.step == 40
     assert "2 validations" in stop.reason
@@ -302,10 +299,10 @@ def test_a_step_that_fails_leaves_weights_buffers_and_optimizer_as_they_were(spl
     torch.set_num_threads(1)
     count = config.accumulation_steps
     for _ in range(3):
-        update(state, [next(source) for _ in range(count)])
+        make_update(state, [next(source) for _ in range(count)])
     before = copy.deepcopy((state.model.state_dict(), state.optimizer.state_dict()["state"], state.step))
     with pytest.raises(TrainingError):
-        update(state, poisoned(state, [next(source) for _ in range(count)]))
+        make_update(state, poisoned(state, [next(source) for _ in range(count)]))
     assert state.step == before[2]
     assert state.whole
     for name, value in state.model.state_dict().items():
@@ -326,7 +323,7 @@ def test_anomaly_mode_names_the_forward_operation_its_layer_step_and_rate(splits
     state.model.relu2 = Root()
     group = [next(iter(make_batches(config, splits.train, CPU).epoch(0)))]
     with pytest.raises(TrainingError) as caught:
-        update(state, group)
+        make_update(state, group)
     words = str(caught.value)
     assert "backward pass of sqrt" in words
     assert "conv2" in words
