@@ -61,7 +61,7 @@ def test_zoom_and_hidden_lines_survive_refreshes(server: Server, open_page):
     plot = page.locator("[data-chart=loss]")
     plot.locator(".legendtoggle").first.click(force=True)
     page.wait_for_function("document.querySelector('[data-chart=loss]')?._fullData?.[0].visible === 'legendonly'")
-    plot.scroll_into_view_if_needed()
+    wait_for_points(page, 30)
     box = plot.locator(".nsewdrag").first.bounding_box()
     assert box is not None
     y = box["y"] + box["height"] / 2
@@ -128,7 +128,6 @@ def test_nothing_sticks_out_and_every_control_has_a_name(server: Server, open_pa
     page = open_page(server.url + "/?dataset=mnist_sample&train_size=640&epochs=1&model=mlp", width, height, scheme)
     start(page)
     expect(page.get_by_text("Test accuracy")).to_be_visible(timeout=60_000)
-    page.locator("[data-chart=loss]").scroll_into_view_if_needed()
     wait_for_points(page, 5)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     wide = page.evaluate(
