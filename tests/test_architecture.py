@@ -2,6 +2,7 @@
 
 import ast
 import graphlib
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -94,6 +95,18 @@ def test_no_circle_anywhere():
 def test_core_knows_no_user_interface(module: str):
     roots = {name.split(".")[0] for name in imported_names(MODULES[module])}
     assert not roots & {"streamlit", "plotly", "dashboard"}
+
+
+def test_the_words_of_core_name_no_page():
+    """A terminal and a server say them, too: what to do stands in the words, where to click is the page's."""
+    for module, path in MODULES.items():
+        if not module.startswith("core."):
+            continue
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
+                assert not re.search(r"\b(Train|Draw|Runs|Environment|Train/eval) page", node.value), f"{module}: {node.value}"
 
 
 def test_only_the_trainer_and_its_jobs_know_threads():

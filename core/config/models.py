@@ -29,7 +29,7 @@ MODELS: dict[str, ModelSpec] = {
     "fast_cnn": ModelSpec("Fast CNN", "small and quick, 99 % in seconds", has_batchnorm=True),
     "lab_cnn": ModelSpec(
         "Lab CNN (BatchNorm and Dropout)",
-        "BatchNorm behind a linear layer, too, for the Train/eval page",
+        "BatchNorm behind a linear layer, too: shows what the mode does",
         has_batchnorm=True,
     ),
 }

@@ -40,7 +40,7 @@ PRESETS: dict[str, Preset] = {
     ),
     "train-eval": Preset(
         "For train and eval",
-        "BatchNorm behind convolutions and behind a linear layer, and Dropout: in seconds a model for the Train/eval page.",
+        "BatchNorm behind convolutions and behind a linear layer, and Dropout: in seconds a model that minds its mode.",
         TrainConfig(
             model="lab_cnn",
             dropout=0.5,

@@ -18,7 +18,7 @@ _MATRIX, _LARGE_MATRIX = 1024, 4096
 # The least driver for a CUDA platform's major version (Linux, Windows): CUDA's release notes, "Minor Version Compatibility".
 LEAST_DRIVER = {11: (450, 452), 12: (525, 528), 13: (580, 580)}
 _LEAST_FREE = 1.0
-BUILDS = "README, section PyTorch builds"
+BUILDS = "core/machine/PYTORCH.md"
 
 
 def gpu_lines() -> Iterator[CheckLine]:

@@ -35,7 +35,7 @@ def choose_device(name: str) -> "torch.device":
         if not torch.cuda.is_available():
             raise DeviceError(
                 f"{name} was asked for, but no CUDA GPU is usable here. Choose auto or cpu; "
-                "the Environment page says what is missing."
+                "`python -m core check` says what is missing."
             )
         if (device.index or 0) >= torch.cuda.device_count():
             raise DeviceError(

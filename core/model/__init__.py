@@ -4,5 +4,6 @@ checkpoint_file.py  Weights on disk: plain values only, written beside and renam
 fit.py              Do weights belong to a network, and are they fit for use? One answer for files of ours and from elsewhere.
 networks.py         The networks: one dict from name to builder.
 predictor.py        A trained model that answers for images.
+source.py           A network as Python lines of its own: the very code of its builder, so any structure, and nothing of this
 weights.py          A network's weights on disk: written beside, checked, renamed; read with a digest and without code.
 """

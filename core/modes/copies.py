@@ -75,7 +75,7 @@ def unchanged(model: nn.Module) -> Iterator[None]:
     before = fingerprint(model), model.training
     yield
     if (fingerprint(model), model.training) != before:
-        raise ModelChangedError("This experiment changed the model's weights or buffers. Please report it; reload the page.")
+        raise ModelChangedError("This experiment changed the model's weights or buffers. Please report it.")
 
 
 def switched(model: nn.Module, switch: Switch) -> nn.Module:

@@ -133,8 +133,8 @@ def _advice(config: TrainConfig, state: TrainState) -> str:
     if state.device.type == "cpu" and config.threads is None:
         return "Set CPU threads to a number: the order of additions, and so the last bits, hang on it."
     return (
-        "No setting is known to mend this: please report it with these settings, the name of the tensor and the versions "
-        "on the Environment page."
+        "No setting is known to mend this: please report it with these settings, the name of the tensor and what "
+        "`python -m core check` says."
     )
 
 

@@ -37,7 +37,7 @@ def check_disk(root: Path, states: int = 0) -> None:
     if free < need:
         raise RunError(
             f"Only {free / 2**20:,.0f} MiB are free on the disk of {root}; this run may need "
-            f"{need // 2**20}. Make room: delete runs on the Runs page, for good, or choose another "
+            f"{need // 2**20}. Make room: delete runs for good, or choose another "
             "folder with DIGIT_LAB_RUNS."
         )
     limit = os.environ.get("DIGIT_LAB_MAX_GIB")
@@ -50,8 +50,7 @@ def check_disk(root: Path, states: int = 0) -> None:
     used = folder_bytes(root)
     if used > allowed:
         raise RunError(
-            f"The runs take {used / 2**30:,.2f} GiB; this server allows {limit} (DIGIT_LAB_MAX_GIB). Delete runs "
-            "on the Runs page, for good."
+            f"The runs take {used / 2**30:,.2f} GiB; this server allows {limit} (DIGIT_LAB_MAX_GIB). Delete runs for good."
         )
 
 
