@@ -140,8 +140,8 @@ def load_mnist(root: Path) -> tuple[Digits, Digits]:
     missing = missing_files(root)
     if missing:
         raise DataError(
-            f"MNIST is not in {raw_folder(root)}: {', '.join(missing)} missing. Download it (one click on the Train "
-            "page), name its folder in DIGIT_LAB_DATA, or choose the MNIST sample.",
+            f"MNIST is not in {raw_folder(root)}: {', '.join(missing)} missing. Download it, "
+            "name its folder in DIGIT_LAB_DATA, or choose the MNIST sample.",
             tuple(missing),
         )
     return _read_mnist(tuple(_stamp(_path_of(file, root)) for file in MNIST_FILES))
