@@ -33,6 +33,7 @@ FINE = 8
 INK_USUAL = (51.0, 163.0)
 _INK_SCRIBBLE = 300.0
 MAX_DIGITS = 10
+TURNED = "light and dark taken the other way round than the border suggests"
 NOTHING_DRAWN = "Nothing is drawn yet."
 NOTHING_FOUND = "Nothing stands out in this picture: it is empty, or ink and paper are too alike."
 # In pixels of 20x20: what pens leave in pictures, fat and thin ones; a sheet of paper or a tile is far thicker.
@@ -153,6 +154,11 @@ class Reading:
     def lined(self) -> bool:
         """Whether lines of the paper were taken out: where one crosses a digit, ink may be missing, so nothing read is sure."""
         return LINES_OUT in self.notes
+
+    @property
+    def turned(self) -> bool:
+        """Whether light and dark were taken the other way round than the picture's border suggests: a guess."""
+        return TURNED in self.notes
 
 
 def finish(centred: Grey, normalise: bool = True) -> npt.NDArray[np.float32]:

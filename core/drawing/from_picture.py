@@ -18,6 +18,7 @@ from core.drawing.digit_image import (
     PEN_ALLOWED,
     PEN_LIKELY,
     SIDE,
+    TURNED,
     DigitImage,
     Reading,
     Steps,
@@ -71,7 +72,7 @@ def _ways(picture: Picture, steps: Steps) -> Iterator[Reading]:
         yield replace(reading, notes=("read on the sheet that lies in the picture", *reading.notes))
     yield _read_polarity(picture, steps, turned=False)
     other = _read_polarity(picture, steps, turned=True)
-    yield replace(other, notes=("light and dark taken the other way round than the border suggests", *other.notes))
+    yield replace(other, notes=(TURNED, *other.notes))
 
 
 def _on_sheet(picture: Picture, sheet: npt.NDArray[np.bool_], part: Grey) -> Picture:

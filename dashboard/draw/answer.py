@@ -140,6 +140,8 @@ def _how_sure(shown: Sequence[Prediction], least: Prediction, reading: Reading) 
         return f"<b>Taken apart by guess</b>: {sure} for the {least.digit}", "leave a gap between digits that touch"
     if reading.lined:
         return f"<b>Read between the paper's lines</b>: {sure}", "where a line crosses the digit, ink may be missing"
+    if reading.turned:
+        return f"<b>Light and dark taken the other way round</b>: {sure}", "a guess; <i>What it sees</i> turns it back"
     if len(shown) > 1:
         return f"<b>{words}</b>: {sure} for the {least.digit}, the least sure of them", second
     return f"<b>{words}</b>: {sure}", second

@@ -30,7 +30,7 @@ def judged(sample: Sample, predictor: Predictor) -> str:
     answers = predictor.predict(np.stack([image.model_input for image in reading.digits]))
     if tuple(one.digit for one in answers) == sample.digits and not sample.rows:
         return "right"
-    if reading.lined or any(image.touching or image.parted for image in reading.digits):
+    if reading.lined or reading.turned or any(image.touching or image.parted for image in reading.digits):
         return "told"
     return "sure_wrong" if min(one.confidence for one in answers) >= 0.99 else "wrong"
 

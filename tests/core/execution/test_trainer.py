@@ -340,7 +340,6 @@ def test_a_stopped_run_is_taken_up_and_ends_as_if_it_had_never_stopped(runs):
     parts = first.start(config, NONE, runs)
     viewer = RunReader(runs / parts)
 
-
     def has_gone_on(resumes, step):
         # Both: on a busy machine a run may be far past a step when it is stopped, and at that step again before it goes on.
         seen = viewer.read()

@@ -6,6 +6,7 @@ import re
 import numpy as np
 import pytest
 from PIL import Image
+from scipy import ndimage
 
 import core.execution.trainer
 from core.data.sources import load_sample
@@ -18,7 +19,7 @@ from core.runs.info import list_runs
 from core.status import RunStatus
 from tests.helpers.draw_page import answer, opened, upload
 from tests.helpers.pages import button, texts
-from tests.helpers.picture_files import PICTURES
+from tests.helpers.picture_files import PICTURES, saved
 from tests.helpers.pictures import KINDS
 from tests.helpers.shapes import arc, drawing
 from tests.helpers.waits import wait_for, wait_for_status
@@ -157,6 +158,16 @@ def test_a_digit_between_the_papers_lines_is_never_called_sure(page):
     shown = " ".join(one.proto.body for one in upload(page(), sample.content, "ruled.jpg").get("html"))
     assert "Read between the paper's lines" in shown
     assert "where a line crosses the digit, ink may be missing" in shown
+
+
+def test_a_guess_about_light_and_dark_is_never_called_sure(page):
+    """A digit with a pen so thick that what it leaves free looks more like one."""
+    digit = np.asarray(Image.fromarray(load_sample()[1].images[110, 0]).resize((280, 280), Image.Resampling.BICUBIC)) > 100
+    sheet = np.full((720, 960), 200, np.uint8)
+    sheet[20::50] = sheet[21::50] = 150
+    sheet[200:480, 300:580][ndimage.binary_dilation(digit, iterations=20)] = 30
+    shown = " ".join(one.proto.body for one in upload(page(), saved(Image.fromarray(sheet)), "fat.png").get("html"))
+    assert "Light and dark taken the other way round" in shown
 
 
 def test_an_uploaded_picture_is_read(page):
