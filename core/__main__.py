@@ -17,7 +17,7 @@ from core.errors import ConfigError, CoreError
 from core.execution.trainer import Trainer
 from core.runs.folder import run_folder, runs_root, saved_states
 from core.runs.info import read_info
-from core.runs.reader import RunSnapshot, read_config
+from core.runs.reader import RunView, read_config
 from core.status import RunStatus
 
 if TYPE_CHECKING:
@@ -111,13 +111,13 @@ def _train(given: argparse.Namespace) -> int:
         config = config_from(given.preset or "tutorial", given.set)
     if config.dataset == "mnist" and missing_files(data):
         _download(data, quiet=given.json)
-    trainer, shown = Trainer(shared=False), 0
+    trainer, shown = Trainer(beside_pages=False), 0
     signal.signal(signal.SIGTERM, _interrupt)  # as Ctrl-C: stop after this step and save
     if given.resume is not None:
         run_id = given.resume
         newest = max(saved_states(run_folder(runs, run_id)), default=0)
         shown = sum(one.step <= newest for one in trainer.read(runs, run_id).validations)
-        trainer.take_up(run_id, data, runs)
+        trainer.resume(run_id, data, runs)
     else:
         run_id = trainer.start(config, data, runs, origin=origin)
     try:
@@ -231,7 +231,7 @@ def _follow(trainer: Trainer, runs: Path, run_id: str, as_json: bool, shown: int
         print(file=sys.stderr)
 
 
-def _bar(snapshot: RunSnapshot, width: int = 30) -> str:
+def _bar(snapshot: RunView, width: int = 30) -> str:
     if snapshot.info.status != RunStatus.RUNNING:
         return f"{snapshot.info.status} ..."
     done = snapshot.step / max(1, snapshot.total_steps)
@@ -244,7 +244,7 @@ def _bar(snapshot: RunSnapshot, width: int = 30) -> str:
     )
 
 
-def _report_end(snapshot: RunSnapshot, as_json: bool) -> int:
+def _report_end(snapshot: RunView, as_json: bool) -> int:
     info = snapshot.info
     images = int(snapshot.steps.column("images").astype("int64").sum()) if len(snapshot.steps) else 0
     rate = images / info.train_seconds if info.train_seconds else None

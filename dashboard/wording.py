@@ -9,7 +9,7 @@ from core.config.train_config import TrainConfig, settings
 from core.errors import RunError
 from core.runs.folder import run_folder, runs_root, saved_states
 from core.runs.info import RunInfo
-from core.runs.reader import RunSnapshot, read_config
+from core.runs.reader import RunView, read_config
 from core.status import RunStatus
 from core.storage.disk_use import disk_bytes
 
@@ -70,7 +70,7 @@ _BEGINS_A_BLOCK = re.compile(r"[-+=]|\d+[.)]")
 _ADDRESS = re.compile(r"www|://|@|mailto|xmpp", re.IGNORECASE)
 
 
-def differences(snapshot: RunSnapshot) -> str:
+def differences(snapshot: RunView) -> str:
     """The settings in which a run differs: from its parent, or from the defaults. "" when in none."""
     config, info, before = snapshot.config, snapshot.info, TrainConfig()
     if info.parent is not None:

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from core.drawing.digit_image import INK_USUAL, DigitImage, Steps
+from core.drawing.digit_image import INK_USUAL, DigitImage, Preprocessing
 from core.drawing.measures import Measures
 from core.model.predictor import Prediction
 
@@ -31,7 +31,7 @@ class Finding:
     """One reason.
 
     Attributes:
-        words: one or two sentences with numbers. mend: the names of the `Steps` to switch on, empty when none helps.
+        words: one or two sentences with numbers. mend: the names of the `Preprocessing` to switch on, empty when none helps.
     """
 
     kind: Kind
@@ -39,7 +39,7 @@ class Finding:
     mend: tuple[str, ...] = ()
 
 
-def findings(image: DigitImage, steps: Steps, prediction: Prediction) -> tuple[Finding, ...]:
+def findings(image: DigitImage, steps: Preprocessing, prediction: Prediction) -> tuple[Finding, ...]:
     """What stands out about an image and its answer: problems first, then what was mended, then notes."""
     found = [
         *_offset(image, steps),
@@ -62,7 +62,7 @@ def findings(image: DigitImage, steps: Steps, prediction: Prediction) -> tuple[F
     return tuple(sorted(found, key=lambda one: list(Kind).index(one.kind)))
 
 
-def _offset(image: DigitImage, steps: Steps) -> list[Finding]:
+def _offset(image: DigitImage, steps: Preprocessing) -> list[Finding]:
     drawn, seen = math.hypot(*image.as_drawn.offset), math.hypot(*image.as_seen.offset)
     if seen > _FAR_OFF:
         return [
@@ -78,7 +78,7 @@ def _offset(image: DigitImage, steps: Steps) -> list[Finding]:
     return []
 
 
-def _pen(image: DigitImage, steps: Steps) -> list[Finding]:
+def _pen(image: DigitImage, steps: Preprocessing) -> list[Finding]:
     drawn, seen = image.as_drawn.pen, image.as_seen.pen
     low, high = PEN_USUAL
     if not low - 0.2 <= seen <= high + 0.4:
@@ -96,7 +96,7 @@ def _pen(image: DigitImage, steps: Steps) -> list[Finding]:
     return []
 
 
-def _size(image: DigitImage, steps: Steps) -> list[Finding]:
+def _size(image: DigitImage, steps: Preprocessing) -> list[Finding]:
     drawn, seen = image.as_drawn.longest, image.as_seen.longest
     if seen < _SMALL:
         return [Finding(Kind.PROBLEM, f"The digit is {seen:.0f} px large where MNIST's are 20.", ("crop", "ink"))]
@@ -107,7 +107,7 @@ def _size(image: DigitImage, steps: Steps) -> list[Finding]:
     return []
 
 
-def _polarity(image: DigitImage, steps: Steps) -> list[Finding]:
+def _polarity(image: DigitImage, steps: Preprocessing) -> list[Finding]:
     if image.inverted:
         return [Finding(Kind.MENDED, "Dark on light was turned into light on dark, as MNIST is.")]
     if not steps.ink and image.as_seen.ink > 784 / 2:

@@ -56,7 +56,7 @@ class TestDigit:
 
 
 @dataclass(frozen=True)
-class Steps:
+class Preprocessing:
     """Which steps of the way are taken; all of them make MNIST's images. Switch one off to see the answer break.
 
     Attributes:
@@ -74,8 +74,8 @@ class Steps:
     invert: bool = False
 
 
-ALL_STEPS = Steps()
-NAIVE = Steps(ink=False, crop=False, fit=False, centre=False)
+ALL_STEPS = Preprocessing()
+NAIVE = Preprocessing(ink=False, crop=False, fit=False, centre=False)
 """What most demos do: the whole canvas shrunk to 28x28."""
 
 
@@ -161,20 +161,20 @@ class Reading:
         return TURNED in self.notes
 
 
-def finish(centred: Grey, normalise: bool = True) -> npt.NDArray[np.float32]:
+def to_model_input(centred: Grey, normalise: bool = True) -> npt.NDArray[np.float32]:
     """The last step: float32 (1, 28, 28) for the network, from a (28, 28) image of 0 to 1."""
     return (((centred - MEAN) / STD) if normalise else centred).astype(np.float32)[None]
 
 
 def finished_digit(
-    box: Box, drawn: Grey, make_ink: Callable[[], Grey], cropped: Grey, steps: Steps, inverted: bool
+    box: Box, drawn: Grey, make_ink: Callable[[], Grey], cropped: Grey, steps: Preprocessing, inverted: bool
 ) -> DigitImage:
     """The last stages of a digit: 20x20, centred, normalised, each as the steps say."""
     fitted = np.asarray(Image.fromarray(cropped).reduce(FINE), np.float32)
     if steps.ink and fitted.max() > 0:
         fitted = fitted / fitted.max()
     centred = _placed(fitted, steps.centre)
-    return DigitImage(box, drawn, make_ink, cropped, fitted, centred, finish(centred, steps.normalise), inverted)
+    return DigitImage(box, drawn, make_ink, cropped, fitted, centred, to_model_input(centred, steps.normalise), inverted)
 
 
 def _placed(fitted: Grey, centre: bool) -> Grey:

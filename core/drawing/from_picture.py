@@ -20,8 +20,8 @@ from core.drawing.digit_image import (
     SIDE,
     TURNED,
     DigitImage,
+    Preprocessing,
     Reading,
-    Steps,
     checked_reading,
     finished_digit,
     marks_refusal,
@@ -39,7 +39,7 @@ from core.drawing.touching import cuts
 _SMALL_DIGIT = 110
 
 
-def read_picture_digits(picture: Picture, steps: Steps) -> Reading:
+def read_picture_digits(picture: Picture, steps: Preprocessing) -> Reading:
     """By the polarity that the border suggests; by the other one where that gives no digit with a pen, only a shape."""
     if not steps.ink:
         found = find_ink(picture.grey, turned=steps.invert)
@@ -63,7 +63,7 @@ def _is_inverted(reading: Reading) -> bool:
     return bool(reading.digits) and reading.digits[0].inverted
 
 
-def _ways(picture: Picture, steps: Steps) -> Iterator[Reading]:
+def _ways(picture: Picture, steps: Preprocessing) -> Iterator[Reading]:
     """Readings of a picture, the likeliest first: on a sheet that lies in it, by the polarity that its border suggests, and by
     the other one. Each is worked out when it is asked for."""
     if (sheet := find_sheet(picture.grey)) is not None:
@@ -105,7 +105,7 @@ def _looks_written(mask: npt.NDArray[np.bool_]) -> bool:
     return PEN_LIKELY[0] <= 20 * stroke_width(mask) / max(heights) <= PEN_LIKELY[1]
 
 
-def _read_polarity(picture: Picture, steps: Steps, *, turned: bool, looked: bool = False) -> Reading:
+def _read_polarity(picture: Picture, steps: Preprocessing, *, turned: bool, looked: bool = False) -> Reading:
     found = find_ink(picture.grey, turned=turned)
     if not found.mask.any():
         return Reading((), NOTHING_FOUND)
@@ -151,7 +151,7 @@ def _moved(box: Box, offset: tuple[float, float], scale: float) -> Box:
     return (offset[0] + box[0] * scale, offset[1] + box[1] * scale, offset[0] + box[2] * scale, offset[1] + box[3] * scale)
 
 
-def _cut_apart(picture: Picture, found: Ink, mask: npt.NDArray[np.bool_], steps: Steps) -> list[DigitImage]:
+def _cut_apart(picture: Picture, found: Ink, mask: npt.NDArray[np.bool_], steps: Preprocessing) -> list[DigitImage]:
     """One digit; two when a cut through its ink makes two."""
     return parted_strokes(
         _masked_digit(picture, found, mask, steps),
@@ -159,19 +159,19 @@ def _cut_apart(picture: Picture, found: Ink, mask: npt.NDArray[np.bool_], steps:
     )
 
 
-def _masked_digit(picture: Picture, found: Ink, mask: npt.NDArray[np.bool_], steps: Steps) -> DigitImage:
+def _masked_digit(picture: Picture, found: Ink, mask: npt.NDArray[np.bool_], steps: Preprocessing) -> DigitImage:
     others = found.mask & ~mask
     near = ndimage.binary_dilation(mask, iterations=2) & ~others
     return _picture_digit(np.where(near, found.amount, 0).astype(np.float32), mask, found.inverted, steps, picture.grey)
 
 
-def masked_picture_digit(ink: Grey, mask: npt.NDArray[np.bool_], steps: Steps) -> DigitImage:
+def masked_picture_digit(ink: Grey, mask: npt.NDArray[np.bool_], steps: Preprocessing) -> DigitImage:
     """One digit of a picture, given its ink: float32 (height, width) of 0 to 1, and where it is."""
     return _picture_digit(ink, mask, False, steps)
 
 
 def _picture_digit(
-    ink: Grey, mask: npt.NDArray[np.bool_] | None, inverted: bool, steps: Steps, drawn: Grey | None = None
+    ink: Grey, mask: npt.NDArray[np.bool_] | None, inverted: bool, steps: Preprocessing, drawn: Grey | None = None
 ) -> DigitImage:
     height, width = ink.shape
     box: Box = (0, 0, width, height)

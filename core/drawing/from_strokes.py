@@ -11,8 +11,8 @@ from core.drawing.digit_image import (
     PEN,
     SIDE,
     DigitImage,
+    Preprocessing,
     Reading,
-    Steps,
     checked_reading,
     finished_digit,
     marks_refusal,
@@ -26,7 +26,7 @@ from core.drawing.touching import is_two
 _DOT = 0.04
 
 
-def read_drawing(drawing: Drawing, steps: Steps) -> Reading:
+def read_drawing(drawing: Drawing, steps: Preprocessing) -> Reading:
     """The digits of a drawing: strokes grouped into digits, each drawn again with MNIST's pen."""
     if not drawing.strokes:
         return Reading((), NOTHING_DRAWN)
@@ -60,7 +60,7 @@ def _span(strokes: Sequence[Stroke]) -> float:
     return max(right - left, bottom - top)
 
 
-def _apart(drawing: Drawing, strokes: list[Stroke], drawn: Grey, steps: Steps) -> list[DigitImage]:
+def _apart(drawing: Drawing, strokes: list[Stroke], drawn: Grey, steps: Preprocessing) -> list[DigitImage]:
     """One digit; two when its strokes make two that touch."""
     ordered = sorted(strokes, key=lambda stroke: float(stroke.points[:, 0].mean()))
     halves = ((ordered[:cut], ordered[cut:]) for cut in range(1, len(ordered)))
@@ -88,7 +88,7 @@ def parted_strokes(whole: DigitImage, halves: Iterable[list[DigitImage]]) -> lis
     return [replace(whole, touching=True)]
 
 
-def _drawn_digit(drawing: Drawing, strokes: list[Stroke], drawn: Grey, steps: Steps) -> DigitImage:
+def _drawn_digit(drawing: Drawing, strokes: list[Stroke], drawn: Grey, steps: Preprocessing) -> DigitImage:
     whole = _whole(drawing)
     left, top, right, bottom = extent(strokes)
     widest = max(stroke.width for stroke in strokes)

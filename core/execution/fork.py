@@ -92,7 +92,7 @@ def carries_optimizer(before: TrainConfig, after: TrainConfig) -> bool:
     return before.optimizer == after.optimizer
 
 
-def forked(made: Fork, *, shared: bool) -> TrainState:
+def forked(made: Fork, *, beside_pages: bool) -> TrainState:
     """The state of a fork before its first update: with unchanged settings it continues its parent bit for bit.
 
     Scores start anew: the best weights of a fork are its own.
@@ -105,11 +105,11 @@ def forked(made: Fork, *, shared: bool) -> TrainState:
     same_machine = all(getattr(config, name) == getattr(before, name) for name in _MACHINE)
     try:
         here = replace(config, **{name: saved.content[name] for name in _MACHINE}) if same_machine else config
-        state = new_state(here, shared=shared)
+        state = new_state(here, beside_pages=beside_pages)
     except DeviceError:
         if not same_machine or config.device != "auto":
             raise
-        state = new_state(config, shared=shared)  # trained on a device that is not here: "auto" takes what is
+        state = new_state(config, beside_pages=beside_pages)  # trained on a device that is not here: "auto" takes what is
     state.config = config
     try:
         state.model.load_state_dict(saved.content["model"])

@@ -18,7 +18,7 @@ MAX_HEAVY_JOBS, MAX_WAITING_JOBS = 2, 20
 MAX_FROM_ONE_ADDRESS, _KEPT_PLACES = 2 + MAX_HEAVY_JOBS, 2
 _MAX_ENDED_JOBS = 40
 _LET_GO_SECONDS = 1.0
-Steps = Callable[[], Generator[object, None, None] | Iterator[object]]
+Work = Callable[[], Generator[object, None, None] | Iterator[object]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +39,7 @@ NOBODY = Asker()
 
 
 @dataclass(frozen=True)
-class JobSnapshot:
+class JobView:
     """A job at one moment.
 
     Attributes:
@@ -91,12 +91,12 @@ class Jobs:
         self._lock = threading.Lock()
         self._heavy = threading.BoundedSemaphore(MAX_HEAVY_JOBS)
         self._packing = threading.Lock()
-        self._jobs: dict[str, tuple[JobSnapshot, _Ends]] = {}
+        self._jobs: dict[str, tuple[JobView, _Ends]] = {}
         self._lasting: set[str] = set()
         self._heavy_names: dict[str, _Ends] = {}
         self._closing = False
 
-    def start(self, name: str, steps: Steps, *, heavy: bool = False, lasting: bool = False, asker: Asker = NOBODY) -> None:
+    def start(self, name: str, work: Work, *, heavy: bool = False, lasting: bool = False, asker: Asker = NOBODY) -> None:
         """Run a generator in a thread: it gives Progress, or results. One job of a name at a time: a second start joins
         the first.
 
@@ -118,12 +118,12 @@ class Jobs:
             ends = _Ends(asker)
             self._jobs.pop(name, None)  # the order is that of the starts
             if heavy and (full := self._full(asker)):
-                self._jobs[name] = JobSnapshot(name, RunStatus.FAILED, Progress(0, 0, ""), reason=full), ends
+                self._jobs[name] = JobView(name, RunStatus.FAILED, Progress(0, 0, ""), reason=full), ends
                 return
             if heavy:
                 self._heavy_names[name] = ends
-            self._jobs[name] = JobSnapshot(name, RunStatus.RUNNING, Progress(0, 0, "Starting")), ends
-        work = self._waiting_turn(steps) if heavy else steps
+            self._jobs[name] = JobView(name, RunStatus.RUNNING, Progress(0, 0, "Starting")), ends
+        work = self._waiting_turn(work) if heavy else work
         threading.Thread(target=self._do, args=(name, work, ends), name=f"job-{name}", daemon=True).start()
 
     def _full(self, asker: Asker) -> str:
@@ -146,12 +146,12 @@ class Jobs:
         finally:
             self._packing.release()
 
-    def get(self, name: str) -> JobSnapshot | None:
+    def get(self, name: str) -> JobView | None:
         """The job of this name as it is now, ended ones included; None when there was none."""
         with self._lock:
             return self._current(name)
 
-    def _current(self, name: str) -> JobSnapshot | None:
+    def _current(self, name: str) -> JobView | None:
         job, ends = self._jobs.get(name, (None, None))
         if job is not None and ends is not None and job.status.is_active and ends.let_go:
             return replace(job, status=RunStatus.STOPPED)
@@ -177,23 +177,23 @@ class Jobs:
             for _, ends in self._jobs.values():
                 ends.cancel()
 
-    def _waiting_turn(self, steps: Steps) -> Steps:
+    def _waiting_turn(self, work: Work) -> Work:
         def waiting() -> Iterator[object]:
             while not self._heavy.acquire(timeout=0.1):
                 yield Progress(0, 0, "Waits until other experiments are done")
             try:
-                yield from steps()
+                yield from work()
             finally:
                 self._heavy.release()
 
         return waiting
 
-    def _do(self, name: str, steps: Steps, ends: "_Ends") -> None:
+    def _do(self, name: str, work: Work, ends: "_Ends") -> None:
         ended: dict[str, object] = {"status": RunStatus.FINISHED}
-        work: Iterator[object] = iter(())
+        results: Iterator[object] = iter(())
         try:
-            work = steps()
-            for given in work:
+            results = work()
+            for given in results:
                 self._update(name, given, ends)
                 if ends.now():
                     ended["status"] = RunStatus.STOPPED
@@ -202,7 +202,7 @@ class Jobs:
             # What a cancelled job waited for may have failed since.
             ended = {"status": RunStatus.STOPPED} if ends.at is not None else _failure(error)
         with suppress(Exception):
-            getattr(work, "close", lambda: None)()
+            getattr(results, "close", lambda: None)()
         with self._lock:
             if self._heavy_names.get(name) is ends:
                 del self._heavy_names[name]

@@ -49,7 +49,7 @@ class LiveWeights:
     weights: dict[str, Tensor]
 
 
-def write_origin(writer: RunWriter, config: TrainConfig, origin: Lesson | Fork, *, shared: bool) -> None:
+def write_origin(writer: RunWriter, config: TrainConfig, origin: Lesson | Fork, *, beside_pages: bool) -> None:
     """Put what a run starts from into its folder, so that it can begin whatever becomes of its parent and of this process.
 
     Raises:
@@ -57,10 +57,10 @@ def write_origin(writer: RunWriter, config: TrainConfig, origin: Lesson | Fork, 
             device.
     """
     if isinstance(origin, Lesson):
-        state, drawings = new_state(config, shared=shared), origin.drawings
+        state, drawings = new_state(config, beside_pages=beside_pages), origin.drawings
         state.model.load_state_dict(origin.weights)
     else:
-        state = forked(origin, shared=shared)
+        state = forked(origin, beside_pages=beside_pages)
         # A fork of a lesson goes on with the same drawings among the digits.
         drawings = load_drawings(writer.folder.parent / origin.parent)
     if drawings is not None:
@@ -73,12 +73,14 @@ class RecordedRun:
 
     Args:
         config: checked settings. data_root: the data folder. writer: the run's folder.
-        shared: the process serves pages too.
+        beside_pages: the process serves pages too.
         goes_on: take the run up again after it had begun: what was recorded after its newest whole state is taken back.
     """
 
-    def __init__(self, config: TrainConfig, data_root: Path, writer: RunWriter, *, shared: bool, goes_on: bool = False) -> None:
-        self._config, self._data_root, self._writer, self._shared = config, data_root, writer, shared
+    def __init__(
+        self, config: TrainConfig, data_root: Path, writer: RunWriter, *, beside_pages: bool, goes_on: bool = False
+    ) -> None:
+        self._config, self._data_root, self._writer, self._beside_pages = config, data_root, writer, beside_pages
         self._snapshot_steps = snapshot_steps(config)
         self._state: TrainState | None = None
         self._batches: Batches | None = None
@@ -140,7 +142,7 @@ class RecordedRun:
                     f"What run {parent} was to hand over is missing: the server ended while it was written. Start "
                     "the fork or lesson anew."
                 )
-            state = new_state(self._config, shared=self._shared)  # it had waited only
+            state = new_state(self._config, beside_pages=self._beside_pages)  # it had waited only
         else:
             state = restored(newest_state(folder, self._writer.recorded_steps()))
             self._saved_step = state.step

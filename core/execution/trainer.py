@@ -24,7 +24,7 @@ from core.events import RunStarted
 from core.execution.jobs import Jobs
 from core.runs.folder import run_folder
 from core.runs.info import RunInfo, can_go_on, read_info
-from core.runs.reader import RunReader, RunSnapshot, read_config
+from core.runs.reader import RunReader, RunView, read_config
 from core.runs.writer import RunWriter
 from core.status import RunStatus
 from core.storage.disk_use import check_disk
@@ -77,15 +77,15 @@ class Trainer:
     """Trains one run at a time in a thread of its own; the others wait in line.
 
     Args:
-        shared: the process also serves pages, so a core is left to them.
+        beside_pages: the process also serves pages, so a core is left to them.
 
     Attributes:
         jobs: what else this process does apart from its pages.
     """
 
-    def __init__(self, *, shared: bool = True) -> None:
+    def __init__(self, *, beside_pages: bool = True) -> None:
         self.jobs = Jobs()
-        self._shared = shared
+        self._beside_pages = beside_pages
         self._lock = threading.Lock()
         self._wake = threading.Condition(self._lock)
         self._runs: OrderedDict[str, _Run] = OrderedDict()  # active ones, in the order of their turn
@@ -135,7 +135,7 @@ class Trainer:
         try:
             first = origin.first_step  # told first: a kill between the two must not leave a run that looks like a new one
             writer.update(parent=origin.parent, parent_step=origin.parent_step, first_step=first, step=first)
-            write_origin(writer, config, origin, shared=self._shared)
+            write_origin(writer, config, origin, beside_pages=self._beside_pages)
             writer.set_status(RunStatus.QUEUED)
         except Exception as error:
             writer.close()
@@ -144,7 +144,7 @@ class Trainer:
                 raise
             raise RunError(f"The run could not be prepared: {type(error).__name__}: {error}") from error
 
-    def take_up(self, run_id: str, data_root: Path, runs_root: Path) -> None:
+    def resume(self, run_id: str, data_root: Path, runs_root: Path) -> None:
         """Put a run that has ended before its last step in line again: it goes on from its newest whole state, bit for bit,
         or begins when it had waited only.
 
@@ -197,7 +197,7 @@ class Trainer:
         if run := self._active(run_id):
             run.pause.set()
 
-    def resume(self, run_id: str) -> None:
+    def unpause(self, run_id: str) -> None:
         """Go on after a pause."""
         if run := self._active(run_id):
             run.pause.clear()
@@ -237,7 +237,7 @@ class Trainer:
         run.weights_wanted.set()
         return run.weights
 
-    def read(self, runs_root: Path, run_id: str) -> RunSnapshot:
+    def read(self, runs_root: Path, run_id: str) -> RunView:
         """A run as its folder shows it, whoever trains it. Many viewers of one run share the reading.
 
         Raises RunError when there is no such run or it cannot be read.
@@ -311,7 +311,7 @@ class Trainer:
             self._set(run, RunStatus.PREPARING)
             from core.execution.recorder import RecordedRun  # torch comes with it: not before the first run
 
-            recorded = RecordedRun(run.config, run.data_root, run.writer, shared=self._shared, goes_on=run.goes_on)
+            recorded = RecordedRun(run.config, run.data_root, run.writer, beside_pages=self._beside_pages, goes_on=run.goes_on)
             with recorded, closing(recorded.events()) as events:
                 for event in events:
                     if isinstance(event, RunStarted):

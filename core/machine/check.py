@@ -56,7 +56,7 @@ def _torch_lines() -> Iterator[CheckLine]:
         f"{torch.backends.cpu.get_cpu_capability()}, bfloat16 {'computed' if cpu_computes_bfloat16() else 'emulated'}",
         *_bfloat16_note(),
     )
-    threads = choose_threads(None, shared=True)
+    threads = choose_threads(None, beside_pages=True)
     yield CheckLine(
         "Threads",
         f"this process uses {torch.get_num_threads()}; runs from this dashboard use {threads} on "

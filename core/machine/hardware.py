@@ -190,12 +190,12 @@ def _given_back(folder: Path) -> int:
 MOST_THREADS_A_CORE = 4
 
 
-def choose_threads(setting: int | None, *, shared: bool) -> int:
+def choose_threads(setting: int | None, *, beside_pages: bool) -> int:
     """Intra-op threads for a run.
 
     Args:
         setting: the person's choice, or None for ours.
-        shared: True when the process also serves pages. Then one core is left to them: two OpenMP threads of which
+        beside_pages: True when the process also serves pages. Then one core is left to them: two OpenMP threads of which
             one has to wait for its core are slower than one thread (tests/benchmarks/dashboard_overhead.py).
 
     Returns:
@@ -205,7 +205,7 @@ def choose_threads(setting: int | None, *, shared: bool) -> int:
         DeviceError: far more threads than cores. OpenMP ends the whole process where it may not start them.
     """
     if setting is None:
-        return max(1, min(8, usable_cores() - shared))
+        return max(1, min(8, usable_cores() - beside_pages))
     most = max(8, MOST_THREADS_A_CORE * usable_cores())
     if setting > most:
         raise DeviceError(

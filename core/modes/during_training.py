@@ -22,7 +22,7 @@ from core.model.networks import enter_train_mode, reseed_dropout
 from core.model.predictor import load_predictor
 from core.modes.copies import EVAL, Answers, Indices, ask, batches_of, forward, some_digits, switched
 from core.runs.drawings import load_drawings
-from core.runs.reader import RunReader, RunSnapshot
+from core.runs.reader import RunReader, RunView
 from core.runs.snapshots import kept_snapshots
 from core.status import Progress, result_of
 
@@ -127,7 +127,7 @@ def _splits(config: TrainConfig, data_root: Path) -> Splits:
     return load_splits(config, data_root)
 
 
-def _point(snapshot: RunSnapshot, step: int, path: Path, source: _Source) -> GapPoint:
+def _point(snapshot: RunView, step: int, path: Path, source: _Source) -> GapPoint:
     predictor = load_predictor(path)
     twin, batches = switched(predictor.model, EVAL), source.last_batches(step)
     in_eval = _answers(twin, batches)

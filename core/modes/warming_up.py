@@ -64,7 +64,7 @@ def warming_up(config: TrainConfig, data_root: Path) -> Iterator[Progress | Warm
     yield Progress(0, config.total_steps(), "Reading the digits", "steps")
     splits = load_splits(config, data_root)
     scored = some_digits(splits.validation, 500)
-    state = new_state(config, shared=True)
+    state = new_state(config, beside_pages=True)
     state.model.train()
     first, seen = next(iter(norm_layers(state.model).values())), []
     for batch in make_batches(config, splits.train, state.device).epoch(0):

@@ -74,7 +74,7 @@ def prove(kind: ProofKind, config: TrainConfig, data_root: Path, *, steps: int =
     yield Progress(0, 2 * steps, "Reading the digits", "steps")
     splits = load_splits(config, data_root)
     first: list[dict[str, str]] = []
-    fresh = new_state(config, shared=True)
+    fresh = new_state(config, beside_pages=True)
     with numerics(fresh.threads, deterministic=config.deterministic):
         for state in _steps(fresh, splits, steps):
             first.append(_digests(state))
@@ -109,7 +109,7 @@ def _steps(state: TrainState, splits: Splits, last: int) -> Iterator[TrainState]
 
 
 def _second(config: TrainConfig, splits: Splits, steps: int, cut: int) -> Iterator[TrainState]:
-    state = new_state(config, shared=True)
+    state = new_state(config, beside_pages=True)
     yield from _steps(state, splits, cut or steps)
     if not cut:
         return

@@ -22,7 +22,7 @@ def measure_rate(config: TrainConfig) -> float:
 
     batch = min(config.batch_size, 256)
     trial = replace(config, batch_size=batch, accumulation_steps=1, epochs=1000)
-    state = new_state(trial, shared=True)
+    state = new_state(trial, beside_pages=True)
     keep_freed_memory()
     fastest = 0.0
     threads_before = torch.get_num_threads()

@@ -35,7 +35,7 @@ class Columns:
             array[self._length : need] = values
         self._length = need
 
-    def snapshot(self) -> "Columns":
+    def frozen(self) -> "Columns":
         """The rows so far, at no cost: rows are only ever added behind them."""
         frozen = copy.copy(self)
         frozen._arrays = dict(self._arrays)
@@ -68,10 +68,10 @@ class StepHistory:
         columns = {name: rows[name] for name in STEP_DTYPE.names or ()}
         self._columns.append(columns | {"accuracy": rows["correct"] / np.maximum(rows["images"], 1)})
 
-    def snapshot(self) -> "StepHistory":
+    def frozen(self) -> "StepHistory":
         """The rows so far, frozen: later ones do not appear in it."""
         frozen = copy.copy(self)
-        frozen._columns = self._columns.snapshot()
+        frozen._columns = self._columns.frozen()
         frozen._nonfinite = dict(self._nonfinite)
         return frozen
 
@@ -119,10 +119,10 @@ class ReportHistory:
         if len(rows):
             self._columns.append({name: rows[name] for name in REPORT_DTYPE.names or ()})
 
-    def snapshot(self) -> "ReportHistory":
+    def frozen(self) -> "ReportHistory":
         """The rows so far, frozen: later ones do not appear in it."""
         frozen = copy.copy(self)
-        frozen._columns = self._columns.snapshot()
+        frozen._columns = self._columns.frozen()
         return frozen
 
     def column(self, name: str) -> Column:

@@ -36,7 +36,7 @@ _MISTAKES, _AFTER_MISTAKES = b'"mistakes": [', b'], "seconds"'
 
 
 @dataclass(frozen=True, eq=False)
-class RunSnapshot:
+class RunView:
     """All that a page draws of a run, at one moment; frozen.
 
     Attributes:
@@ -109,7 +109,7 @@ class RunReader:
         self._offsets = {"steps.bin": 0, "reports.bin": 0, "events.jsonl": 0}
         self._damage: dict[str, str] = {}
 
-    def read(self) -> RunSnapshot:
+    def read(self) -> RunView:
         """The run as it is now. Raises RunError when there is no such run or its settings cannot be read."""
         info = read_info(self.folder)
         self._first_step = info.first_step
@@ -134,12 +134,12 @@ class RunReader:
                     self._stopped_early = event
                 case _:
                     pass
-        return RunSnapshot(
+        return RunView(
             info,
             self._config,
             self._started,
-            self._steps.snapshot(),
-            self._reports.snapshot(),
+            self._steps.frozen(),
+            self._reports.frozen(),
             tuple(self._validations),
             self._tested,
             self._stopped_early,

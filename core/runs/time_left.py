@@ -1,14 +1,14 @@
 """How long a run still takes: training, validations and the scoring of the test digits, by what they took so far."""
 
 from core.config.train_config import TrainConfig
-from core.runs.reader import RunSnapshot
+from core.runs.reader import RunView
 
 _WINDOW = 30.0  # seconds of training that the speed is taken from
 # Before the first validation: a forward takes about a third of a forward with its backward.
 _FORWARD_SHARE = 1 / 3
 
 
-def steps_per_second(snapshot: RunSnapshot, window: float = _WINDOW) -> float | None:
+def steps_per_second(snapshot: RunView, window: float = _WINDOW) -> float | None:
     """Updates per second of training time over the last `window` seconds; None before there is a figure."""
     seconds = snapshot.steps.column("seconds")
     if len(seconds) < 2:
@@ -18,7 +18,7 @@ def steps_per_second(snapshot: RunSnapshot, window: float = _WINDOW) -> float | 
     return (len(seconds) - 1 - first) / elapsed if elapsed > 0 else None
 
 
-def seconds_left(snapshot: RunSnapshot) -> float | None:
+def seconds_left(snapshot: RunView) -> float | None:
     """Seconds until a run is done as its settings say, early stopping and pauses aside; None before there is a figure."""
     config, rate = snapshot.config, steps_per_second(snapshot)
     if rate is None:
@@ -42,7 +42,7 @@ def seconds_for(config: TrainConfig, images_per_second: float) -> float:
     return (config.epochs * train + _FORWARD_SHARE * scored) / images_per_second
 
 
-def phase(snapshot: RunSnapshot) -> str:
+def phase(snapshot: RunView) -> str:
     """What a run that trains does besides training, in words; "" while it trains."""
     last = snapshot.validations[-1].step if snapshot.validations else snapshot.info.first_step
     if snapshot.step and snapshot.step != last and snapshot.config.validates_after(snapshot.step):

@@ -54,7 +54,7 @@ def twin_trainings(
     running = {}
     splits = load_splits(next(iter(twins.values())), data_root)
     for name, config in twins.items():
-        state = new_state(config, shared=True)
+        state = new_state(config, beside_pages=True)
         batches = make_batches(config, splits.train, state.device)
         # The twins are scored on validation digits; the test split stays out of it.
         running[name] = state, train(state, batches, splits.validation, splits.validation)

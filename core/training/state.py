@@ -62,8 +62,8 @@ class TrainState:
     pending_since: float = 0.0
 
 
-def new_state(config: TrainConfig, *, shared: bool = False) -> TrainState:
-    """Model and optimizer at step 0. `shared`: the process serves pages too (see `choose_threads`)."""
+def new_state(config: TrainConfig, *, beside_pages: bool = False) -> TrainState:
+    """Model and optimizer at step 0. `beside_pages`: the process serves pages too (see `choose_threads`)."""
     device = choose_device(config.device)
     precision = choose_precision(config.precision, device)
     model = build_model(config).to(device)
@@ -71,7 +71,7 @@ def new_state(config: TrainConfig, *, shared: bool = False) -> TrainState:
         model = model.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
     optimizer = _make_optimizer(config, model, device)
     scaler = torch.amp.GradScaler(device.type, enabled=precision == "float16")
-    threads = choose_threads(config.threads, shared=shared)
+    threads = choose_threads(config.threads, beside_pages=beside_pages)
     return TrainState(config, device, precision, threads, model, optimizer, scaler)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from core.events import STEP_DTYPE
-from core.runs.reader import RunSnapshot
+from core.runs.reader import RunView
 from core.runs.thinning import thin
 
 # TensorBoard itself draws 1,000 points of a line; writing one takes about 0.1 ms.
@@ -25,7 +25,7 @@ _STEP_TAGS = {
 SCORES = ("validation_loss", "validation_accuracy", "test_loss", "test_accuracy")
 
 
-def metrics_columns(snapshot: RunSnapshot) -> dict[str, np.ndarray]:
+def metrics_columns(snapshot: RunView) -> dict[str, np.ndarray]:
     """One row a step: STEP_DTYPE's columns, and SCORES as masked arrays, in the row of their step and masked elsewhere. The
     same columns for every run, whatever became of it: NaN is a value that was measured, a masked entry is none."""
     columns: dict[str, np.ndarray] = {name: snapshot.steps.column(name) for name in STEP_DTYPE.names or ()}
@@ -39,7 +39,7 @@ def metrics_columns(snapshot: RunSnapshot) -> dict[str, np.ndarray]:
     return columns | scores
 
 
-def metrics_csv(snapshot: RunSnapshot) -> bytes:
+def metrics_csv(snapshot: RunView) -> bytes:
     """`metrics_columns` as CSV: NaN is written as NaN, what was not measured at a step is empty."""
     import pandas as pd
 
@@ -55,7 +55,7 @@ def metrics_csv(snapshot: RunSnapshot) -> bytes:
     return table.to_csv(index=False, na_rep="NaN").encode()
 
 
-def metrics_parquet(snapshot: RunSnapshot) -> bytes:
+def metrics_parquet(snapshot: RunView) -> bytes:
     """`metrics_columns` as Parquet: every number with all its bits; NaN is NaN, what was not measured at a step is null."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -69,7 +69,7 @@ def metrics_parquet(snapshot: RunSnapshot) -> bytes:
     return target.getvalue()
 
 
-def tensorboard_zip(snapshots: list[RunSnapshot]) -> bytes:
+def tensorboard_zip(snapshots: list[RunView]) -> bytes:
     """A zip with one folder of TensorBoard event files a run: unpack it and point `tensorboard --logdir` at it.
 
     Runs of more than MAX_TENSORBOARD_STEPS steps are thinned out, each line by itself: the smallest and the largest value of
@@ -84,7 +84,7 @@ def tensorboard_zip(snapshots: list[RunSnapshot]) -> bytes:
     return packed.getvalue()
 
 
-def write_tensorboard(snapshot: RunSnapshot, folder: Path) -> None:
+def write_tensorboard(snapshot: RunView, folder: Path) -> None:
     """Write a run's event file: scalars train/*, validation/*, test/* and memory/*, and the settings as text."""
     from tensorboardX import SummaryWriter
 

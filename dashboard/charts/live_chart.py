@@ -20,7 +20,7 @@ import plotly.io
 import streamlit as st
 from streamlit.components.v2 import component
 
-from core.runs.reader import RunSnapshot
+from core.runs.reader import RunView
 from dashboard.charts import session as charts_session
 from dashboard.charts.run_charts import PLOT_CONFIG, Chart, Drawn, Line, Sent, View, as_drawn, figure, run_charts
 from dashboard.shell import refresh
@@ -74,7 +74,7 @@ def plotly_address() -> str | None:
     return f"/{base}/app/static/{_SCRIPT}".replace("//", "/")
 
 
-def live_charts(snapshot: RunSnapshot, view: View, *, key: str, parent: RunSnapshot | None = None) -> None:
+def live_charts(snapshot: RunView, view: View, *, key: str, parent: RunView | None = None) -> None:
     """Draw a run's charts, its parent's behind. Called at each refresh; sends only what this session's browser does not have
     yet."""
     address = plotly_address()
@@ -96,7 +96,7 @@ def live_charts(snapshot: RunSnapshot, view: View, *, key: str, parent: RunSnaps
         charts_session.remember_charts_failed(key)
 
 
-def _expected_seconds(snapshot: RunSnapshot) -> int:
+def _expected_seconds(snapshot: RunView) -> int:
     """After how many seconds without news a viewer of a run that changes should be told so; 0 when nothing is expected."""
     return 10 + 2 * round(refresh.refresh_seconds()) if snapshot.info.status.is_active else 0
 
@@ -185,7 +185,7 @@ def _short(value: float) -> float | int | None:
     return float(f"{value:.6g}")
 
 
-def _fallback(snapshot: RunSnapshot, view: View, key: str, parent: RunSnapshot | None) -> None:
+def _fallback(snapshot: RunView, view: View, key: str, parent: RunView | None) -> None:
     st.caption(
         "The live charts could not load plotly.js from this server, so these are drawn anew at each refresh: zoom is not kept."
     )

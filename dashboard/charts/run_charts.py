@@ -13,7 +13,7 @@ import numpy.typing as npt
 import plotly.graph_objects as go
 
 from core.config.train_config import TrainConfig
-from core.runs.reader import RunSnapshot
+from core.runs.reader import RunView
 from core.runs.thinning import MAX_BUCKETS, Floats, bucket_size, thin
 from core.training.schedule import schedule_preview
 from dashboard import theme
@@ -97,7 +97,7 @@ class _Axis:
         shift: added to every place; a parent's lines are moved so that they meet its child's at the fork.
     """
 
-    snapshot: RunSnapshot
+    snapshot: RunView
     view: View
     minutes: bool | None = None
     shift: float = 0.0
@@ -121,7 +121,7 @@ class _Axis:
 
 
 def run_charts(
-    snapshot: RunSnapshot, view: View, sent: Sent | None = None, parent: RunSnapshot | None = None
+    snapshot: RunView, view: View, sent: Sent | None = None, parent: RunView | None = None
 ) -> tuple[list[Chart], Sent, bool]:
     """The charts of a run.
 
@@ -151,7 +151,7 @@ def run_charts(
     return charts, last, complete
 
 
-def _parent_lines(chart: str, parent: RunSnapshot, child: RunSnapshot, axis: _Axis, complete: bool) -> list[Line]:
+def _parent_lines(chart: str, parent: RunView, child: RunView, axis: _Axis, complete: bool) -> list[Line]:
     """A parent's lines, moved so that both runs meet where the child begins. A viewer that has them gets no points again."""
     step = np.array([child.info.parent_step or 0], np.int64)
     meet = _Axis(parent, axis.view, axis.minutes).of(step, parent.seconds_at(step))[0]
@@ -185,7 +185,7 @@ def _with_parent(chart: Chart, lines: list[Line]) -> Chart:
     return replace(chart, lines=[*lines, *chart.lines])
 
 
-def _step_line(snapshot: RunSnapshot, axis: _Axis, first: int, column: str, scale: float = 1.0, **style: Any) -> Line:
+def _step_line(snapshot: RunView, axis: _Axis, first: int, column: str, scale: float = 1.0, **style: Any) -> Line:
     """A column with the smallest and largest value of every bucket, from bucket `first` on."""
     steps = snapshot.steps
     values = steps.column(column)
@@ -196,7 +196,7 @@ def _step_line(snapshot: RunSnapshot, axis: _Axis, first: int, column: str, scal
     return Line(first=first * (2 if thinned.bucket > 1 else 1), x=x, y=y, **style)
 
 
-def _smooth_line(snapshot: RunSnapshot, view: View, axis: _Axis, first: int, column: str, scale: float, **style: Any) -> Line:
+def _smooth_line(snapshot: RunView, view: View, axis: _Axis, first: int, column: str, scale: float, **style: Any) -> Line:
     """A moving average, one point at the end of every bucket."""
     steps = snapshot.steps
     size, count = bucket_size(len(steps)), len(steps)
@@ -205,12 +205,12 @@ def _smooth_line(snapshot: RunSnapshot, view: View, axis: _Axis, first: int, col
     return Line(first=first, x=x, y=steps.smoothed(column, ends, shown_window(snapshot, view)) * scale, **style)
 
 
-def shown_window(snapshot: RunSnapshot, view: View) -> int:
+def shown_window(snapshot: RunView, view: View) -> int:
     """Steps behind one point of a smoothed line: never fewer than the point stands for, or steps would be in no point."""
     return max(view.window, bucket_size(len(snapshot.steps)))
 
 
-def _validation_line(snapshot: RunSnapshot, axis: _Axis, column: str, scale: float = 1.0, **style: Any) -> Line:
+def _validation_line(snapshot: RunView, axis: _Axis, column: str, scale: float = 1.0, **style: Any) -> Line:
     validations = snapshot.validations
     y = np.array([getattr(one.evaluation, column) for one in validations], np.float64) * scale
     rows = thin(y).rows if len(y) > MAX_BUCKETS else np.arange(len(y))
@@ -218,7 +218,7 @@ def _validation_line(snapshot: RunSnapshot, axis: _Axis, column: str, scale: flo
     return Line(first=0, x=axis.of(steps, snapshot.seconds_at(steps)), y=y[rows], mode="lines+markers", **style)
 
 
-def _nonfinite_line(snapshot: RunSnapshot, axis: _Axis, column: str) -> list[Line]:
+def _nonfinite_line(snapshot: RunView, axis: _Axis, column: str) -> list[Line]:
     """A cross at each step whose value is NaN or infinite, at the height of the last finite one."""
     rows = np.array(snapshot.steps.nonfinite_rows(column), np.int64)
     if not len(rows):
@@ -229,7 +229,7 @@ def _nonfinite_line(snapshot: RunSnapshot, axis: _Axis, column: str) -> list[Lin
     return [Line("NaN or infinite", theme.PROBLEM, 0, x, np.array(heights), mode="markers", symbol="x", hover="not finite")]
 
 
-def _drawn_note(snapshot: RunSnapshot) -> str:
+def _drawn_note(snapshot: RunView) -> str:
     count = len(snapshot.steps)
     size = bucket_size(count)
     drawn = count if size == 1 else min(count, 2 * math.ceil(count / size))
@@ -237,7 +237,7 @@ def _drawn_note(snapshot: RunSnapshot) -> str:
     return f"drawn {drawn:,} of {count:,} steps{how}"
 
 
-def _loss_chart(snapshot: RunSnapshot, view: View, axis: _Axis, first: int) -> Chart:
+def _loss_chart(snapshot: RunView, view: View, axis: _Axis, first: int) -> Chart:
     # Label smoothing is part of what is trained for; validation is scored without it.
     smoothing = f", label smoothing {snapshot.config.label_smoothing:g}" if snapshot.config.label_smoothing else ""
     lines = [
@@ -258,11 +258,11 @@ def _loss_chart(snapshot: RunSnapshot, view: View, axis: _Axis, first: int) -> C
     )
 
 
-def _mean_name(snapshot: RunSnapshot, view: View) -> str:
+def _mean_name(snapshot: RunView, view: View) -> str:
     return f"train, mean of {shown_window(snapshot, view)} steps"
 
 
-def _last_words(snapshot: RunSnapshot) -> str:
+def _last_words(snapshot: RunView) -> str:
     if not len(snapshot.steps):
         return "no steps yet"
     loss = float(snapshot.steps.column("loss")[-1])
@@ -273,7 +273,7 @@ def _last_words(snapshot: RunSnapshot) -> str:
     return words
 
 
-def _accuracy_chart(snapshot: RunSnapshot, view: View, axis: _Axis, first: int) -> Chart:
+def _accuracy_chart(snapshot: RunView, view: View, axis: _Axis, first: int) -> Chart:
     lines = [
         _smooth_line(
             snapshot, view, axis, first, "accuracy", 100, name=_mean_name(snapshot, view), color=theme.TRAIN, hover="%{y:.2f} %"
@@ -290,7 +290,7 @@ def _accuracy_chart(snapshot: RunSnapshot, view: View, axis: _Axis, first: int) 
     return Chart("accuracy", "Accuracy", "correct (%)", lines, axis.title, alt=f"Accuracy: {_last_words(snapshot)}")
 
 
-def _learning_rate_chart(snapshot: RunSnapshot, axis: _Axis, first: int) -> Chart:
+def _learning_rate_chart(snapshot: RunView, axis: _Axis, first: int) -> Chart:
     line = _step_line(snapshot, axis, first, "learning_rate", name="learning rate", color=theme.TRAIN)
     return Chart(
         "learning_rate",
@@ -304,7 +304,7 @@ def _learning_rate_chart(snapshot: RunSnapshot, axis: _Axis, first: int) -> Char
     )
 
 
-def _gradient_chart(snapshot: RunSnapshot, axis: _Axis, first: int) -> Chart:
+def _gradient_chart(snapshot: RunView, axis: _Axis, first: int) -> Chart:
     lines = [
         _step_line(snapshot, axis, first, "gradient_norm", name="gradient norm", color=theme.TRAIN, width=1),
         *_nonfinite_line(snapshot, axis, "gradient_norm"),
@@ -319,7 +319,7 @@ def _gradient_chart(snapshot: RunSnapshot, axis: _Axis, first: int) -> Chart:
     )
 
 
-def _memory_chart(snapshot: RunSnapshot, axis: _Axis, first: int) -> Chart:
+def _memory_chart(snapshot: RunView, axis: _Axis, first: int) -> Chart:
     reports = snapshot.reports
     total = float(reports.column("total")[-1]) if len(reports) else 0.0
 
@@ -392,7 +392,7 @@ def figure(chart: Chart) -> go.Figure:
     return drawn
 
 
-def standalone_html(snapshot: RunSnapshot, view: View, parent: RunSnapshot | None = None) -> str:
+def standalone_html(snapshot: RunView, view: View, parent: RunView | None = None) -> str:
     """All charts of a run as one page that opens without a network."""
     charts, _, _ = run_charts(snapshot, view, parent=parent)
     parts = [

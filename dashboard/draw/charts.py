@@ -13,7 +13,7 @@ from core.answers import NO_ANSWER
 from core.insight.attribution import SHIFT_REACH, ShiftMap
 from core.insight.time_travel import Travel
 from core.model.predictor import Prediction
-from core.runs.reader import RunSnapshot
+from core.runs.reader import RunView
 from dashboard import theme
 from dashboard.charts.figures import HEAT, LEGEND, TEN_DIGITS
 
@@ -193,7 +193,7 @@ def _marker(step: str) -> go.Scatter:
     )
 
 
-def own_test_figure(snapshot: RunSnapshot, travel: Travel, labels: Sequence[int]) -> go.Figure:
+def own_test_figure(snapshot: RunView, travel: Travel, labels: Sequence[int]) -> go.Figure:
     """The accuracy on a person's own drawings over a run, beside validation and train accuracy."""
     right = (travel.answers == np.array(labels)).mean(1)
     drawn = go.Figure()

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import streamlit as st
 
-from core.drawing.digit_image import DigitImage, finish
+from core.drawing.digit_image import DigitImage, to_model_input
 from core.drawing.pins import MAX_PINS, Pin, as_csv, as_zip, load_pins
 from core.errors import CoreError
 from core.execution.trainer import get_trainer
@@ -76,7 +76,7 @@ def pins_panel(chosen: Chosen) -> None:
 
 
 def _inputs(pins: Sequence[Pin]) -> np.ndarray:
-    return np.stack([finish(pin.image.astype(np.float32) / np.float32(255)) for pin in pins])
+    return np.stack([to_model_input(pin.image.astype(np.float32) / np.float32(255)) for pin in pins])
 
 
 def _card(pin: Pin, answer: Prediction) -> None:

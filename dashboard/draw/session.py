@@ -19,7 +19,7 @@ from dashboard.shell import run_session, widget_session
 from dashboard.shell.policy_session import controlled, pins_root, session_id
 
 if TYPE_CHECKING:
-    from core.drawing.digit_image import Steps
+    from core.drawing.digit_image import Preprocessing
     from core.modes.batch_mates import Company
 
 
@@ -161,11 +161,11 @@ def another_test_digit(label: int | None, dataset: str) -> None:
     choose_test_digit(label, dataset)
 
 
-def steps() -> "Steps":
+def steps() -> "Preprocessing":
     """The switches of the X-ray."""
-    from core.drawing.digit_image import Steps
+    from core.drawing.digit_image import Preprocessing
 
-    return st.session_state.setdefault("draw_steps", Steps())
+    return st.session_state.setdefault("draw_steps", Preprocessing())
 
 
 def step_key(name: str) -> str:
@@ -186,9 +186,9 @@ def set_steps(**changes: bool) -> None:
 
 def set_all_steps(naive: bool) -> None:
     """All on, or the naive way."""
-    from core.drawing.digit_image import NAIVE, Steps
+    from core.drawing.digit_image import NAIVE, Preprocessing
 
-    st.session_state.draw_steps = NAIVE if naive else Steps()
+    st.session_state.draw_steps = NAIVE if naive else Preprocessing()
 
 
 PICK_KEY, MODE_KEY = "draw_pick", "draw_mode"

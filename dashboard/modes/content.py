@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from core.execution.jobs import JobSnapshot
+from core.execution.jobs import JobView
 from core.runs.info import RunInfo
 from core.status import RunStatus
 from dashboard import wording
@@ -139,7 +139,7 @@ def _experiment(name: str, experiment: Experiment, lab: Lab) -> None:
             st.code(experiment.code(lab, params), language="python")
 
 
-def _job_row(experiment: Experiment, question: object, job: JobSnapshot | None) -> None:
+def _job_row(experiment: Experiment, question: object, job: JobView | None) -> None:
     """Progress with a way to stop, or what came of it; one row of the same height in each state."""
     with st.container(horizontal=True, vertical_alignment="center", key="m_job"):
         if job is None:

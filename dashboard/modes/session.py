@@ -6,7 +6,7 @@ from typing import Any
 
 import streamlit as st
 
-from core.execution.jobs import JobSnapshot
+from core.execution.jobs import JobView
 from core.execution.trainer import get_trainer
 from core.status import RunStatus
 from dashboard.shell.policy_session import asker, session_id
@@ -16,7 +16,7 @@ _KEPT_ANSWERS = 12
 _numbers = count(1)
 
 
-def experiment_job(question: Hashable, steps: Callable[[], Iterator[object]], *, start: bool) -> JobSnapshot | None:
+def experiment_job(question: Hashable, steps: Callable[[], Iterator[object]], *, start: bool) -> JobView | None:
     """The job that answers a question: the running one, one that has answered it before, or a new one.
 
     Args:
@@ -25,7 +25,7 @@ def experiment_job(question: Hashable, steps: Callable[[], Iterator[object]], *,
     A job of this session for another question is stopped: its answer is not on the page any more.
     """
     state, trainer = st.session_state, get_trainer()
-    answers: dict[Hashable, JobSnapshot] = state.setdefault("modes_answers", {})
+    answers: dict[Hashable, JobView] = state.setdefault("modes_answers", {})
     current: tuple[Hashable, str] | None = state.get("modes_job")
     if current and current[0] == question:
         job = trainer.jobs.get(current[1])
@@ -49,7 +49,7 @@ def experiment_job(question: Hashable, steps: Callable[[], Iterator[object]], *,
     return trainer.jobs.get(name)
 
 
-def _keep(answers: dict[Hashable, JobSnapshot], question: Hashable, job: JobSnapshot) -> None:
+def _keep(answers: dict[Hashable, JobView], question: Hashable, job: JobView) -> None:
     answers[question] = job
     while len(answers) > _KEPT_ANSWERS:
         del answers[next(iter(answers))]
@@ -79,7 +79,7 @@ def is_working() -> bool:
     return job is not None and job.status.is_active
 
 
-def was_stopped(job: JobSnapshot) -> bool:
+def was_stopped(job: JobView) -> bool:
     """True when a person stopped it before its end."""
     return job.status == RunStatus.STOPPED
 

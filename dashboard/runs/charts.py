@@ -10,7 +10,7 @@ import numpy as np
 from core.config.text import format_value
 from core.config.train_config import field_kind, settings
 from core.runs.index import RESULTS, RunRow
-from core.runs.reader import RunSnapshot
+from core.runs.reader import RunView
 from core.runs.thinning import thin
 from dashboard import theme
 
@@ -60,7 +60,7 @@ def style(place: int) -> tuple[str, str]:
 
 
 def overlay_figures(
-    snapshots: Sequence[RunSnapshot], titles: Sequence[str], axis: str, window: int, log: bool
+    snapshots: Sequence[RunView], titles: Sequence[str], axis: str, window: int, log: bool
 ) -> list[tuple[str, Figure]]:
     """(title, figure) of the curves of several runs, one line each, in the order given.
 
@@ -102,7 +102,7 @@ def overlay_figures(
     return charts
 
 
-def _curve(snapshot: RunSnapshot, name: str, axis: str, window: int) -> tuple[Any, Any]:
+def _curve(snapshot: RunView, name: str, axis: str, window: int) -> tuple[Any, Any]:
     steps = snapshot.steps
     if name in ("loss", "accuracy"):
         at = np.array([one.step for one in snapshot.validations], np.int64)
@@ -114,7 +114,7 @@ def _curve(snapshot: RunSnapshot, name: str, axis: str, window: int) -> tuple[An
     return _places(snapshot, steps.column("step")[rows], axis), y
 
 
-def _places(snapshot: RunSnapshot, at: Any, axis: str) -> Any:
+def _places(snapshot: RunView, at: Any, axis: str) -> Any:
     if axis == "epoch":
         return at / snapshot.config.steps_per_epoch()
     return snapshot.seconds_at(at.astype(np.int64)) if axis == "time" else at

@@ -11,7 +11,7 @@ import streamlit as st
 from core.config.train_config import TrainConfig
 from core.data.sources import data_root, load_pool
 from core.errors import CoreError
-from core.execution.jobs import JobSnapshot
+from core.execution.jobs import JobView
 from core.execution.trainer import get_trainer
 from core.runs.folder import run_folder, runs_root
 from core.runs.index import RunRow, index_of
@@ -264,7 +264,7 @@ def sweep_problem() -> str:
     return st.session_state.get("sweep_problem", "")
 
 
-def sweep_job() -> JobSnapshot | None:
+def sweep_job() -> JobView | None:
     """The sweep that runs or ran last in this process."""
     return get_trainer().jobs.get(SWEEP_JOB)
 

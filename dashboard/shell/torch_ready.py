@@ -25,7 +25,7 @@ def warm_up() -> None:
 
         # What pages and experiments compute leaves a core to the rest, as runs do. Set once, before any run: a run's own
         # number of threads is part of its result.
-        torch.set_num_threads(choose_threads(None, shared=True))
+        torch.set_num_threads(choose_threads(None, beside_pages=True))
         yield Progress(0, 0, "Making a first optimizer")
         # The first optimizer of a process imports torch._dynamo: 2 s and 135,000 objects, which a full collection would look
         # through each time if they came after the freeze.

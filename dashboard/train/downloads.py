@@ -3,7 +3,7 @@
 import streamlit as st
 
 from core.runs.folder import run_folder, runs_root
-from core.runs.reader import RunSnapshot
+from core.runs.reader import RunView
 from core.transfer.metrics_files import metrics_csv
 from dashboard import wording
 from dashboard.charts import run_charts
@@ -15,7 +15,7 @@ from dashboard.shell.policy_session import exported, may_control
 from dashboard.wording import disk_words
 
 
-def downloads(snapshot: RunSnapshot, parent: RunSnapshot | None) -> None:
+def downloads(snapshot: RunView, parent: RunView | None) -> None:
     """Buttons for what can be taken away from a run."""
     run_id, view, locked = snapshot.info.run_id, charts_session.charts_view(), not may_control()
     with st.container(horizontal=True):
@@ -57,7 +57,7 @@ def downloads(snapshot: RunSnapshot, parent: RunSnapshot | None) -> None:
     st.caption(disk_words(run_folder(runs_root(), run_id)))
 
 
-def _script(snapshot: RunSnapshot) -> None:
+def _script(snapshot: RunView) -> None:
     """The run as one Python file."""
     info, started = snapshot.info, snapshot.started
     words = "One Python file with nothing of Digit Lab in it: PyTorch's own calls only, and the same losses to the last bit."
@@ -94,7 +94,7 @@ _FORMAT_HELP = {
 }
 
 
-def _weights(snapshot: RunSnapshot) -> None:
+def _weights(snapshot: RunView) -> None:
     """The best or last weights in three formats, each with the lines that load it."""
     files = model_session.saved_weights(snapshot.info.run_id)
     off = not files or not torch_ready.has_torch() or not may_control()

@@ -9,7 +9,7 @@ from core.errors import RunError, TrainingError
 from core.execution.trainer import get_trainer
 from core.runs.folder import run_folder, runs_root, saved_states
 from core.runs.info import RunInfo, can_go_on
-from core.runs.reader import RunSnapshot
+from core.runs.reader import RunView
 from core.status import RunStatus
 from dashboard import wording
 from dashboard.shell.policy_session import may_control
@@ -18,7 +18,7 @@ from dashboard.train import session as train_session
 from dashboard.train.evaluation import LN10
 
 
-def ending(snapshot: RunSnapshot) -> None:
+def ending(snapshot: RunView) -> None:
     """How the run ended, in the words it deserves, and what one can do now."""
     info = snapshot.info
     if info.status == RunStatus.FAILED:
@@ -69,7 +69,7 @@ def ending(snapshot: RunSnapshot) -> None:
 _LEARNED = 0.3
 
 
-def _nothing_learned(snapshot: RunSnapshot) -> str:
+def _nothing_learned(snapshot: RunView) -> str:
     """The likeliest cause by what was recorded, and what to do."""
     config, losses = snapshot.config, snapshot.steps.column("loss")
     rate = f"{config.learning_rate:g}"
@@ -92,7 +92,7 @@ def _nothing_learned(snapshot: RunSnapshot) -> str:
     )
 
 
-def _go_on_gentler(snapshot: RunSnapshot) -> None:
+def _go_on_gentler(snapshot: RunView) -> None:
     """After a loss that was no number: the same steps would end in the same place, so a fork with a lower rate is offered."""
     run_id, rate = snapshot.info.run_id, snapshot.config.learning_rate / 10
     steps = list(saved_states(run_folder(runs_root(), run_id)))
@@ -112,7 +112,7 @@ def _go_on_gentler(snapshot: RunSnapshot) -> None:
         st.error(wording.plain(problem))
 
 
-def resume_row(snapshot: RunSnapshot) -> None:
+def resume_row(snapshot: RunView) -> None:
     """The way on for a run that has ended early."""
     info, started = snapshot.info, snapshot.started
     steps = list(saved_states(run_folder(runs_root(), info.run_id)))
@@ -136,7 +136,7 @@ def resume_row(snapshot: RunSnapshot) -> None:
         st.caption(f"Goes on from the state saved after step {steps[-1]:,}{exact}{lost}.", width="content")
 
 
-def parent_note(info: RunInfo) -> RunSnapshot | None:
+def parent_note(info: RunInfo) -> RunView | None:
     """The run that this one started from, to be drawn behind it; None without one, and a word when it is gone."""
     if info.parent is None:
         return None

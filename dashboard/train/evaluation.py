@@ -7,7 +7,7 @@ import numpy as np
 import streamlit as st
 
 from core.events import Mistake
-from core.runs.reader import RunSnapshot
+from core.runs.reader import RunView
 from dashboard.charts import evaluation_charts
 from dashboard.charts.live_chart import plot
 from dashboard.shell import pictures
@@ -15,7 +15,7 @@ from dashboard.shell import pictures
 LN10 = math.log(10)
 
 
-def first_loss_note(snapshot: RunSnapshot) -> None:
+def first_loss_note(snapshot: RunView) -> None:
     """The first loss against that of guessing, for a run that starts anew."""
     if not len(snapshot.steps) or snapshot.info.parent or snapshot.info.first_step:
         return
@@ -38,7 +38,7 @@ def first_loss_words(first: float) -> str:
     return "Lower: it knows something already. Likely causes: few classes in the first batch (digits in order), or old weights."
 
 
-def evaluation_section(snapshot: RunSnapshot) -> None:
+def evaluation_section(snapshot: RunView) -> None:
     """What the last scoring got wrong. Redrawn only when there is a new one."""
     if snapshot.tested:
         evaluation, of = snapshot.tested.evaluation, "the test digits"

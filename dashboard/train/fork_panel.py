@@ -9,7 +9,7 @@ from core.config.text import format_value
 from core.config.train_config import TrainConfig, settings
 from core.execution.trainer import get_trainer
 from core.runs.folder import run_folder, runs_root, saved_states
-from core.runs.reader import RunSnapshot
+from core.runs.reader import RunView
 from dashboard import wording
 from dashboard.settings.settings_form import setting_field
 from dashboard.shell import torch_ready
@@ -26,7 +26,7 @@ _RATE_WORDS: "dict[RateChoice, str]" = {
 }
 
 
-def fork_panel(snapshot: RunSnapshot) -> None:
+def fork_panel(snapshot: RunView) -> None:
     """The form, folded until it is wanted; nothing for a run that keeps no state."""
     run_id = snapshot.info.run_id
     steps = sorted(saved_states(run_folder(runs_root(), run_id)), reverse=True)
@@ -42,7 +42,7 @@ def fork_panel(snapshot: RunSnapshot) -> None:
             _form(snapshot, steps)
 
 
-def _form(snapshot: RunSnapshot, steps: list[int]) -> None:
+def _form(snapshot: RunView, steps: list[int]) -> None:
     from core.execution.fork import CHANGEABLE, carries_optimizer
 
     run_id, parent = snapshot.info.run_id, snapshot.config

@@ -9,7 +9,7 @@ from core.errors import RunError
 from core.execution.trainer import get_trainer
 from core.runs.folder import runs_root
 from core.runs.info import RunInfo, newest_run_id
-from core.runs.reader import RunSnapshot
+from core.runs.reader import RunView
 from core.status import RunStatus
 from dashboard import wording
 from dashboard.charts import session as charts_session
@@ -164,7 +164,7 @@ def _panel(drawn_for: tuple[object, ...]) -> None:
         run_panel(snapshot)
 
 
-def _state(snapshot: RunSnapshot | None) -> tuple[object, ...]:
+def _state(snapshot: RunView | None) -> tuple[object, ...]:
     """What a whole run of the page is made for: it alone sets the interval, and draws what lies outside the panel."""
     download = get_trainer().jobs.get(train_session.DOWNLOAD_JOB)
     return (
@@ -178,17 +178,17 @@ def _state(snapshot: RunSnapshot | None) -> tuple[object, ...]:
     )
 
 
-def _interval(snapshot: RunSnapshot | None) -> float:
+def _interval(snapshot: RunView | None) -> float:
     return refresh.refresh_seconds() if _is_busy(snapshot) else HEARTBEAT
 
 
-def _is_busy(snapshot: RunSnapshot | None) -> bool:
+def _is_busy(snapshot: RunView | None) -> bool:
     if not torch_ready.is_warm() or form_session.is_trying():
         return True
     return snapshot is not None and (snapshot.info.status.is_active or train_session.is_proving(snapshot.info.run_id))
 
 
-def _read_shown() -> tuple[RunSnapshot | None, str]:
+def _read_shown() -> tuple[RunView | None, str]:
     """The run to show, or None and why there is none ("" before the first run)."""
     run_id = run_session.shown_run()
     if run_id is None:

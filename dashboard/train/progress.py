@@ -3,7 +3,7 @@
 import streamlit as st
 
 from core.execution.trainer import get_trainer
-from core.runs.reader import RunSnapshot
+from core.runs.reader import RunView
 from core.runs.time_left import phase, seconds_left
 from core.status import RunStatus
 from dashboard import wording
@@ -11,7 +11,7 @@ from dashboard.shell.policy_session import may_control
 from dashboard.train import session as train_session
 
 
-def to_come(snapshot: RunSnapshot) -> None:
+def to_come(snapshot: RunView) -> None:
     """Before the first step: what will appear, instead of five empty charts."""
     with st.container(border=True):
         what = "It waits for its turn." if snapshot.info.status == RunStatus.QUEUED else "It is about to begin."
@@ -22,7 +22,7 @@ def to_come(snapshot: RunSnapshot) -> None:
         )
 
 
-def progress(snapshot: RunSnapshot) -> None:
+def progress(snapshot: RunView) -> None:
     """How far the run is, in numbers and a bar."""
     info, config, started = snapshot.info, snapshot.config, snapshot.started
     epoch = min(config.epochs, snapshot.step // config.steps_per_epoch() + 1)
@@ -50,12 +50,12 @@ def progress(snapshot: RunSnapshot) -> None:
         st.caption(f":material/info: {wording.plain(note)}")
 
 
-def _time_left(snapshot: RunSnapshot) -> str:
+def _time_left(snapshot: RunView) -> str:
     seconds = seconds_left(snapshot) if snapshot.info.status in (RunStatus.RUNNING, RunStatus.PAUSED) else None
     return f" · {wording.duration_words(seconds)} left" if seconds is not None else ""
 
 
-def controls(snapshot: RunSnapshot) -> None:
+def controls(snapshot: RunView) -> None:
     """Pause or resume, and stop; the same buttons in every state, so that nothing moves."""
     run_id, status = snapshot.info.run_id, snapshot.info.status
     trainer = get_trainer()
@@ -67,7 +67,7 @@ def controls(snapshot: RunSnapshot) -> None:
             "Resume" if paused else "Pause",
             icon=":material/play_arrow:" if paused else ":material/pause:",
             key="resume" if paused else "pause",
-            on_click=train_session.continue_run if paused else train_session.pause_run,
+            on_click=train_session.unpause_run if paused else train_session.pause_run,
             args=(run_id,),
             disabled=off or status not in (RunStatus.RUNNING, RunStatus.PAUSED),
         )
@@ -91,7 +91,7 @@ def controls(snapshot: RunSnapshot) -> None:
         )
 
 
-def foreign_note(snapshot: RunSnapshot) -> None:
+def foreign_note(snapshot: RunView) -> None:
     """A word on a run that another process trains."""
     if snapshot.info.status.is_active and snapshot.info.run_id not in get_trainer().active():
         st.caption("Another process trains this run (a terminal, say); it can be watched here and is stopped there.")

@@ -5,7 +5,7 @@ from typing import Literal
 import streamlit as st
 
 from core.execution.trainer import get_trainer
-from core.runs.reader import RunSnapshot
+from core.runs.reader import RunView
 from core.status import RunStatus
 from dashboard import wording
 from dashboard.shell import start_session, torch_ready
@@ -18,7 +18,7 @@ _PROOF_WORDS: dict[Literal["repeat", "resume"], tuple[str, str]] = {
 }
 
 
-def proofs(snapshot: RunSnapshot) -> None:
+def proofs(snapshot: RunView) -> None:
     """Buttons that try out whether these settings repeat and resume bit for bit, and what came of it."""
     info = snapshot.info
     if not torch_ready.has_torch() or not snapshot.started or info.parent:  # it did not begin as its settings say

@@ -7,7 +7,7 @@ import streamlit as st
 from core.errors import RunError
 from core.runs.folder import run_folder, runs_root
 from core.runs.notes import read_notes
-from core.runs.reader import RunSnapshot
+from core.runs.reader import RunView
 from dashboard import wording
 from dashboard.charts import run_charts
 from dashboard.charts import session as charts_session
@@ -23,7 +23,7 @@ from dashboard.wording import differences
 CHART_KEY = "live_charts"
 
 
-def run_panel(snapshot: RunSnapshot) -> None:
+def run_panel(snapshot: RunView) -> None:
     """Draw the whole panel; called at each refresh."""
     with st.container(horizontal=True, vertical_alignment="center"):
         _headline(snapshot)
@@ -47,7 +47,7 @@ def run_panel(snapshot: RunSnapshot) -> None:
     proofs(snapshot)
 
 
-def _headline(snapshot: RunSnapshot) -> None:
+def _headline(snapshot: RunView) -> None:
     info, config = snapshot.info, snapshot.config
     word, color, icon = wording.STATUS_WORDS[info.status]
     st.badge(word, color=color, icon=icon)  # pyright: ignore[reportArgumentType]
@@ -60,7 +60,7 @@ def _headline(snapshot: RunSnapshot) -> None:
     st.markdown(f"**{wording.MODEL_WORDS[config.model]}** on {wording.DATASET_WORDS[config.dataset]}{preset}", width="stretch")
 
 
-def _imported(snapshot: RunSnapshot) -> None:
+def _imported(snapshot: RunView) -> None:
     """A file with weights that was never trained here: where it is from, and what one can do with it."""
     info = snapshot.info
     with st.container(border=True):

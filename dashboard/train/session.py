@@ -38,7 +38,7 @@ def start_run() -> None:
 def resume_run(run_id: str) -> None:
     """Go on with a run that has ended early, and show it. Problems are kept for the page."""
     try:
-        get_trainer().take_up(run_id, data_root(), runs_root())
+        get_trainer().resume(run_id, data_root(), runs_root())
     except CoreError as error:
         st.session_state.start_problem = str(error)
         return
@@ -54,10 +54,10 @@ def pause_run(run_id: str) -> None:
 
 
 @controlled
-def continue_run(run_id: str) -> None:
+def unpause_run(run_id: str) -> None:
     """Go on after a pause."""
     show_run(run_id)
-    get_trainer().resume(run_id)
+    get_trainer().unpause(run_id)
 
 
 @controlled

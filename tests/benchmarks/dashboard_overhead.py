@@ -55,7 +55,7 @@ def main() -> None:
     browser_path = shutil.which("chromium") or shutil.which("google-chrome")
     if browser_path is None:
         raise SystemExit("needs a browser: apt-get install chromium")
-    threads = choose_threads(None, shared=True)
+    threads = choose_threads(None, beside_pages=True)
     headless = {count: [] for count in sorted({threads, usable_cores()})}
     seen = []
     for _ in range(given.rounds):

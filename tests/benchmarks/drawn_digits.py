@@ -13,7 +13,7 @@ from skimage.morphology import skeletonize
 from skimage.transform import resize
 
 from core.data.sources import load_mnist
-from core.drawing.digit_image import NAIVE, Steps
+from core.drawing.digit_image import NAIVE, Preprocessing
 from core.drawing.read import read
 from core.drawing.strokes import Drawing, Stroke
 from core.model.predictor import Predictor, load_predictor
@@ -64,7 +64,7 @@ def placed(lines: list[np.ndarray], size: float, pen: float, place: tuple[float,
     return Drawing(tuple(Stroke((line - low) * scale + corner, pen) for line in lines), SIDE, SIDE)
 
 
-def accuracy(predictor: Predictor, drawings: list[Drawing], labels: np.ndarray, steps: Steps) -> float:
+def accuracy(predictor: Predictor, drawings: list[Drawing], labels: np.ndarray, steps: Preprocessing) -> float:
     """Share answered rightly; what is refused counts as wrong."""
     images = np.zeros((len(drawings), 1, 28, 28), np.float32)
     answered = np.zeros(len(drawings), bool)
@@ -88,7 +88,7 @@ def main() -> None:
     cells, naive = {}, {}
     for size, pen, place in itertools.product(SIZES, PENS, PLACES):
         drawings = [placed(lines, min(size, SIDE - pen), pen, place) for lines in digits]
-        cells[size, pen, place] = accuracy(predictor, drawings, labels, Steps())
+        cells[size, pen, place] = accuracy(predictor, drawings, labels, Preprocessing())
         naive[size, pen, place] = accuracy(predictor, drawings, labels, NAIVE)
     print("size  pen: accuracy over the places, worst .. best (naive)")
     for size, pen in itertools.product(SIZES, PENS):

@@ -15,7 +15,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from core.data.sources import Digits, data_root, load_mnist
-from core.drawing.digit_image import Steps
+from core.drawing.digit_image import Preprocessing
 from core.drawing.from_picture import masked_picture_digit
 from core.drawing.touching import THRESHOLD, WEIGHTS, score
 from tests.helpers.pictures import pushed_together
@@ -28,7 +28,7 @@ def centred(image: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
     height, width = image.shape
     large = np.asarray(Image.fromarray(np.pad(image, 2)).resize(((width + 4) * 5, (height + 4) * 5), Image.Resampling.BICUBIC))
     ink = np.clip(large.astype(np.float32) / 255, 0, 1)
-    return masked_picture_digit(ink, ink > 0.4, Steps()).centred
+    return masked_picture_digit(ink, ink > 0.4, Preprocessing()).centred
 
 
 def examples(

@@ -29,7 +29,7 @@ LAB = TrainConfig(
 @pytest.fixture(scope="session", autouse=True)
 def _one_core_for_others():
     """As in the dashboard: with two threads and a busy neighbour small tensors take ten times as long."""
-    torch.set_num_threads(choose_threads(None, shared=True))
+    torch.set_num_threads(choose_threads(None, beside_pages=True))
 
 
 @pytest.fixture(scope="session")

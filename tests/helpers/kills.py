@@ -69,7 +69,7 @@ class Kills:
 def _child(folder: Path, config: TrainConfig, say: int, goes_on: bool) -> None:
     """Train until killed; tells `step N`, `saved N` and `validated N` when each is finished."""
     writer = RunWriter.reopen(folder)
-    with RecordedRun(config, Path("none"), writer, shared=False, goes_on=goes_on) as recorded:
+    with RecordedRun(config, Path("none"), writer, beside_pages=False, goes_on=goes_on) as recorded:
         for event in recorded.events():
             if isinstance(event, StepsEnded):
                 os.write(say, f"step {int(event.steps['step'][-1])}\n".encode())

@@ -8,7 +8,7 @@ from core.events import REPORT_DTYPE, STEP_DTYPE, Evaluation, Mistake, RunStarte
 from core.events import Tested as WasTested
 from core.runs.history import ReportHistory, StepHistory
 from core.runs.info import RunInfo
-from core.runs.reader import RunSnapshot
+from core.runs.reader import RunView
 from core.runs.writer import RunWriter
 from core.status import RunStatus
 from tests.helpers.trainings import SAMPLE
@@ -58,7 +58,7 @@ def validated(step: int, **scores: float) -> Validated:
     return Validated(step, step / 10, dataclasses.replace(SCORE, **scores), False)
 
 
-def snapshot_of(count: int, losses=None, total: int = 0) -> RunSnapshot:
+def snapshot_of(count: int, losses=None, total: int = 0) -> RunView:
     history, reports = StepHistory(), ReportHistory()
     if count:
         event = steps(1, count)
@@ -72,4 +72,4 @@ def snapshot_of(count: int, losses=None, total: int = 0) -> RunSnapshot:
     validations = tuple(Validated(step, step / 10, SMALL_SCORE, True) for step in range(10, count + 1, 10)[:30])
     tested = WasTested(count, SMALL_SCORE) if count else None
     info = RunInfo("20260101-000000-abcd", RunStatus.FINISHED)
-    return RunSnapshot(info, SAMPLE, None, history, reports, validations, tested, None, ())
+    return RunView(info, SAMPLE, None, history, reports, validations, tested, None, ())

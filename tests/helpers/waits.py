@@ -3,7 +3,7 @@
 from pathlib import Path
 from time import monotonic, sleep
 
-from core.execution.jobs import JobSnapshot
+from core.execution.jobs import JobView
 from core.execution.trainer import Trainer
 from core.status import RunStatus
 
@@ -31,7 +31,7 @@ def wait_for_status(trainer: Trainer, runs: Path, run_id: str, status: RunStatus
     return trainer.read(runs, run_id)
 
 
-def wait_for_job(trainer: Trainer, name: str, seconds: float = 60.0, *, begun: bool = True) -> JobSnapshot | None:
+def wait_for_job(trainer: Trainer, name: str, seconds: float = 60.0, *, begun: bool = True) -> JobView | None:
     """Wait until a job has ended; also for its beginning, unless `begun` is False."""
 
     def ended():

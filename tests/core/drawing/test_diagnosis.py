@@ -1,7 +1,7 @@
 import numpy as np
 
 from core.drawing.diagnosis import Kind, confidence_words, findings
-from core.drawing.digit_image import NAIVE, Steps
+from core.drawing.digit_image import NAIVE, Preprocessing
 from core.drawing.read import read
 from core.model.predictor import Prediction
 from tests.helpers.shapes import drawing
@@ -28,12 +28,12 @@ def words(found, kind):
 
 def test_a_good_drawing_with_a_sure_answer_has_no_findings():
     (image,) = read(drawing(7, pen=20)).digits
-    assert findings(image, Steps(), SURE) == ()
+    assert findings(image, Preprocessing(), SURE) == ()
 
 
 def test_what_the_steps_mended_is_told_with_numbers():
     (image,) = read(drawing(7, scale=0.4, x=70, y=70, pen=4)).digits
-    found = findings(image, Steps(), SURE)
+    found = findings(image, Preprocessing(), SURE)
     assert kinds(found) == {Kind.MENDED}
     told = words(found, Kind.MENDED)
     assert f"{np.hypot(*image.as_drawn.offset):.1f} px off the middle" in told
@@ -48,21 +48,21 @@ def test_the_naive_way_names_each_problem_and_what_mends_it():
     assert len(found) == 3
     mended = {name for one in found for name in one.mend}
     assert mended == {"centre", "crop", "ink", "fit"}
-    steps = Steps(**dict.fromkeys(mended, True))
+    steps = Preprocessing(**dict.fromkeys(mended, True))
     (better,) = read(drawn, steps).digits
     assert Kind.PROBLEM not in kinds(findings(better, steps, SURE))
 
 
 def test_pixels_that_are_not_normalised_are_a_problem():
-    steps = Steps(normalise=False)
+    steps = Preprocessing(normalise=False)
     (image,) = read(drawing(7, pen=20), steps).digits
     assert [one.mend for one in findings(image, steps, SURE) if one.kind == Kind.PROBLEM] == [("normalise",)]
 
 
 def test_doubt_is_told():
     (image,) = read(drawing(9, pen=20)).digits
-    assert "4 with 41%" in words(findings(image, Steps(), answer(_9=0.45, _4=0.4)), Kind.NOTE)
-    assert "no digit has more than" in words(findings(image, Steps(), answer(_9=0.4)), Kind.NOTE)
+    assert "4 with 41%" in words(findings(image, Preprocessing(), answer(_9=0.45, _4=0.4)), Kind.NOTE)
+    assert "no digit has more than" in words(findings(image, Preprocessing(), answer(_9=0.4)), Kind.NOTE)
 
 
 def test_pieces_are_counted():

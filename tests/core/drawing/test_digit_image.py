@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.data.sources import load_sample
-from core.drawing.digit_image import NAIVE, PEN, Steps, TestDigit
+from core.drawing.digit_image import NAIVE, PEN, Preprocessing, TestDigit
 from core.drawing.measures import measure
 from core.drawing.picture import Picture
 from core.drawing.read import read
@@ -53,14 +53,14 @@ def test_the_naive_way_keeps_place_size_and_pen():
 def test_each_step_switched_off_shows_in_the_image():
     drawn = drawing(7, scale=0.5, x=60, y=40, pen=5)
     whole = only(read(drawn))
-    assert only(read(drawn, Steps(ink=False))).as_seen.pen < whole.as_seen.pen * 0.75
-    assert only(read(drawn, Steps(crop=False))).as_seen.longest < 12
-    assert only(read(drawn, Steps(fit=False))).as_seen.longest >= 26
-    uncentred = only(read(drawn, Steps(centre=False)))
+    assert only(read(drawn, Preprocessing(ink=False))).as_seen.pen < whole.as_seen.pen * 0.75
+    assert only(read(drawn, Preprocessing(crop=False))).as_seen.longest < 12
+    assert only(read(drawn, Preprocessing(fit=False))).as_seen.longest >= 26
+    uncentred = only(read(drawn, Preprocessing(centre=False)))
     rows = np.flatnonzero(uncentred.centred.max(1) > 0.1)
     assert (rows[0], rows[-1]) == (4, 23)
     assert max(map(abs, uncentred.as_seen.offset)) > 1.5
-    plain = only(read(drawn, Steps(normalise=False)))
+    plain = only(read(drawn, Preprocessing(normalise=False)))
     assert np.array_equal(plain.model_input[0], plain.centred)
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from core.drawing.digit_image import Steps
+from core.drawing.digit_image import Preprocessing
 from core.drawing.limits import MAX_BYTES
 from core.drawing.picture import Picture, read_picture
 from core.drawing.read import read
@@ -46,13 +46,13 @@ def test_polarity_is_found_and_can_be_turned_by_hand():
     dark, light = read_picture(saved(black_on_white())), read_picture(saved(white_on_black()))
     assert only(read(dark)).inverted
     assert not only(read(light)).inverted
-    turned = read(light, Steps(invert=True))
+    turned = read(light, Preprocessing(invert=True))
     assert turned.digits == () or alike(REFERENCE, turned.digits[0].centred) < 0.8
 
 
 def test_a_shadowed_paper_is_unreadable_without_the_ink_step():
     picture = read_picture(PICTURES["phone photo"])
-    (naive,) = read(picture, Steps(ink=False)).digits
+    (naive,) = read(picture, Preprocessing(ink=False)).digits
     assert alike(REFERENCE, naive.centred) < 0.75
 
 

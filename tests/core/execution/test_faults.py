@@ -100,7 +100,7 @@ def test_a_full_disk_fails_the_run_in_words_and_earlier_files_are_whole(tmp_path
             trainer.start(SAMPLE, tmp_path, runs)
         ballast.unlink()
         if saved_states(folder):
-            trainer.take_up(run_id, tmp_path, runs)
+            trainer.resume(run_id, tmp_path, runs)
             wait_for(lambda: trainer.read(runs, run_id).step > snapshot.step)
             trainer.stop(run_id)
             wait_for_status(trainer, runs, run_id, RunStatus.STOPPED)
@@ -136,7 +136,7 @@ from core.status import RunStatus
 from dataclasses import replace
 runs, theirs = Path(sys.argv[1]), sys.argv[2]
 trainer, said = Trainer(), {}
-actions = {"take_up": lambda: trainer.take_up(theirs, runs, runs), "delete": lambda: delete_run(runs, theirs)}
+actions = {"resume": lambda: trainer.resume(theirs, runs, runs), "delete": lambda: delete_run(runs, theirs)}
 for name, action in actions.items():
     try:
         action()
@@ -158,7 +158,7 @@ def test_two_servers_share_a_runs_folder_without_harm(trainer, runs):
     wait_for_status(trainer, runs, theirs, RunStatus.RUNNING)
     command = [sys.executable, "-c", SECOND_SERVER, str(runs), theirs]
     said = json.loads(subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()[-1])
-    assert "is being trained already, by this server or another process" in said["take_up"]
+    assert "is being trained already, by this server or another process" in said["resume"]
     assert "Stop it first" in said["delete"]
     assert said["status"] == "finished"
     assert said["seen"][theirs] == "running"
@@ -186,7 +186,7 @@ def test_a_clock_that_goes_backwards_does_no_harm(trainer, runs, tmp_path, monke
     second = trainer.start(dataclasses.replace(SAMPLE, epochs=1), tmp_path, runs)
     wait_for_status(trainer, runs, second, RunStatus.FINISHED)
     assert {row.run_id for row in RunIndex(runs).rows()} == {first, second}
-    trainer.take_up(first, tmp_path, runs)
+    trainer.resume(first, tmp_path, runs)
     wait_for(lambda: trainer.read(runs, first).step > snapshot.step)
     trainer.stop(first)
     wait_for_status(trainer, runs, first, RunStatus.STOPPED)
@@ -213,7 +213,7 @@ def test_a_read_only_runs_folder_is_read_and_the_rest_refused_in_words(runs, tmp
         assert not is_held(view / ended)
         for action in (
             lambda: viewer.start(SAMPLE, tmp_path, view),
-            lambda: viewer.take_up(ended, tmp_path, view),
+            lambda: viewer.resume(ended, tmp_path, view),
             lambda: change_notes(view / ended, name="x"),
             lambda: delete_run(view, ended),
         ):

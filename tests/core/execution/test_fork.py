@@ -52,7 +52,7 @@ def test_a_fork_that_changes_nothing_is_its_parents_own_way_on(name, place, tmp_
     followed(whole, splits)
     per_epoch = config.steps_per_epoch()
     saved = saved_at(config, per_epoch // 2 if place == "inside an epoch" else per_epoch, tmp_path, splits)
-    state = forked(fork("parent", saved, config), shared=False)
+    state = forked(fork("parent", saved, config), beside_pages=False)
     assert state.step == saved.step
     followed(state, splits)
     assert same_bits(whole, state) == ""
@@ -62,7 +62,7 @@ def test_a_changed_learning_rate_changes_nothing_before_and_everything_after(tmp
     splits = load_splits(SMALL, tmp_path)
     saved = saved_at(SMALL, 5, tmp_path, splits)
     made = fork("parent", saved, dataclasses.replace(SMALL, learning_rate=1e-5))
-    state = forked(made, shared=False)
+    state = forked(made, beside_pages=False)
     for name, value in saved.content["model"].items():
         assert torch.equal(value, state.model.state_dict()[name])
     for place, moments in saved.content["optimizer"]["state"].items():
@@ -76,7 +76,7 @@ def test_a_changed_learning_rate_changes_nothing_before_and_everything_after(tmp
 
 def test_another_optimizer_begins_without_memory(tmp_path):
     saved = saved_at(SMALL, 5, tmp_path)
-    state = forked(fork("parent", saved, dataclasses.replace(SMALL, optimizer="sgd_momentum")), shared=False)
+    state = forked(fork("parent", saved, dataclasses.replace(SMALL, optimizer="sgd_momentum")), beside_pages=False)
     assert isinstance(state.optimizer, torch.optim.SGD)
     assert state.optimizer.state_dict()["state"] == {}
 
@@ -95,7 +95,7 @@ def test_another_optimizer_begins_without_memory(tmp_path):
 def test_a_changed_batch_size_counts_on_from_the_same_place_of_the_epoch(step, changes, epoch, batch, first_step, tmp_path):
     saved = saved_at(SMALL, step, tmp_path)
     made = fork("parent", saved, dataclasses.replace(SMALL, **changes))
-    state = forked(made, shared=False)
+    state = forked(made, beside_pages=False)
     assert (made.parent_step, made.first_step) == (step, first_step)
     assert (state.epoch, state.batch, state.step) == (epoch, batch, first_step)
     followed(state, load_splits(SMALL, tmp_path))
@@ -104,7 +104,7 @@ def test_a_changed_batch_size_counts_on_from_the_same_place_of_the_epoch(step, c
 
 def test_frozen_batchnorm_keeps_its_running_statistics(tmp_path):
     saved = saved_at(SMALL, 5, tmp_path)
-    state = forked(fork("parent", saved, dataclasses.replace(SMALL, batchnorm_frozen=True)), shared=False)
+    state = forked(fork("parent", saved, dataclasses.replace(SMALL, batchnorm_frozen=True)), beside_pages=False)
     followed(state, load_splits(SMALL, tmp_path))
     norms = [name for name, module in state.model.named_modules() if isinstance(module, nn.modules.batchnorm._BatchNorm)]
     assert len(norms) == 3
@@ -122,7 +122,7 @@ def test_a_finished_run_goes_on_with_the_rate_that_was_asked_for(tmp_path):
     last = saved.content["optimizer"]["param_groups"][0]["lr"]
 
     def rates(choice):
-        state = forked(fork("parent", saved, longer(saved, more, choice)), shared=False)
+        state = forked(fork("parent", saved, longer(saved, more, choice)), beside_pages=False)
         events, _ = followed(state, load_splits(config, tmp_path))
         return [row["learning_rate"] for event in events if hasattr(event, "steps") for row in event.steps]
 
@@ -163,7 +163,7 @@ def test_a_forked_run_names_its_parent_counts_on_and_can_be_taken_up(runs, tmp_p
 
     (runs / parent).rename(tmp_path / "gone")  # a fork needs its parent no more
     again = Trainer()
-    again.take_up(child, tmp_path, runs)
+    again.resume(child, tmp_path, runs)
     wait_for(lambda: again.read(runs, child).step > stopped.step, what="it goes on")
     again.stop(child)
     ended = wait_for_status(again, runs, child, RunStatus.STOPPED)
@@ -222,9 +222,9 @@ def test_a_fork_of_a_lesson_goes_on_with_its_drawings(trainer, runs, tmp_path):
 def test_two_forks_of_one_state_that_was_read_once_do_not_share_anything(tmp_path):
     splits = load_splits(SMALL, tmp_path)
     saved = saved_at(SMALL, 5, tmp_path, splits)
-    first = forked(fork("parent", saved, SMALL), shared=False)
+    first = forked(fork("parent", saved, SMALL), beside_pages=False)
     followed(first, splits)
-    second = forked(fork("parent", saved, SMALL), shared=False)
+    second = forked(fork("parent", saved, SMALL), beside_pages=False)
     followed(second, splits)
     assert same_bits(first, second) == ""
 
@@ -251,7 +251,7 @@ def test_a_fork_and_a_lesson_that_wait_survive_the_end_of_their_server_and_of_th
     second = Trainer()
     try:
         for run_id in (waiting, lesson):
-            second.take_up(run_id, tmp_path, runs)
+            second.resume(run_id, tmp_path, runs)
             snapshot = wait_for_status(second, runs, run_id, RunStatus.FINISHED, 120)
             assert snapshot.info.parent == parent
         assert read_info(runs / waiting).first_step == saved.step

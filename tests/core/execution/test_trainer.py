@@ -90,7 +90,7 @@ def test_pausing_looking_and_drawing_change_no_bit(trainer, runs):
     for step in (3, 12):
         wait_for(lambda step=step: trainer.read(runs, busy).step >= step or not trainer.active().get(busy))
         trainer.pause(busy)
-        trainer.resume(busy)
+        trainer.unpause(busy)
     wait_for_status(trainer, runs, busy, RunStatus.FINISHED)
     stop.set()
     viewer.join()
@@ -135,7 +135,7 @@ def test_pause_stands_still_and_resume_goes_on(trainer, runs):
     assert step > 0
     assert trainer.read(runs, run_id).step == step
     seconds = float(snapshot.steps.column("seconds")[-1])
-    trainer.resume(run_id)
+    trainer.unpause(run_id)
     after = wait_for(lambda: (now := trainer.read(runs, run_id)).step > step and now)
     gained = float(after.steps.column("seconds")[-1]) - seconds
     assert gained < 30  # the pause itself is no training time
@@ -352,9 +352,9 @@ def test_a_stopped_run_is_taken_up_and_ends_as_if_it_had_never_stopped(runs):
         first.shutdown()
         stopped = viewer.read()
         assert stopped.info.status == RunStatus.STOPPED, stopped.info.details
-        first = Trainer(shared=False)
-        first.take_up(parts, NONE, runs)
-        first.take_up(parts, NONE, runs)  # a double click
+        first = Trainer(beside_pages=False)
+        first.resume(parts, NONE, runs)
+        first.resume(parts, NONE, runs)  # a double click
     wait_for_status(first, runs, parts, RunStatus.FINISHED)
     assert first.wait_until_idle(30)
     assert columns(runs, parts) == columns(runs, whole)
@@ -368,7 +368,7 @@ def test_a_stopped_run_is_taken_up_and_ends_as_if_it_had_never_stopped(runs):
     info, other = first.read(runs, parts).info, first.read(runs, whole).info
     assert (info.test_accuracy, info.best_accuracy) == (other.test_accuracy, other.best_accuracy)
     with pytest.raises(RunError, match="has reached its end"):
-        first.take_up(parts, NONE, runs)
+        first.resume(parts, NONE, runs)
     first.shutdown()
 
 
@@ -391,19 +391,19 @@ def test_a_run_saved_by_hand_keeps_that_state_and_others_are_thinned_out(trainer
 def test_what_cannot_be_taken_up_is_refused_in_words(trainer, runs):
     run_id = trainer.start(LONG, NONE, runs)
     with pytest.raises(RunError, match="There is no run"):
-        trainer.take_up("nobody", NONE, runs)
+        trainer.resume("nobody", NONE, runs)
     other = Trainer()
     wait_for(lambda: trainer.read(runs, run_id).step > 3)
     trainer.save_now(run_id)
     wait_for(lambda: saved_states(runs / run_id))
     with pytest.raises(RunError, match="is being trained already"):
-        other.take_up(run_id, NONE, runs)
+        other.resume(run_id, NONE, runs)
     trainer.stop(run_id)
     assert trainer.wait_until_idle(30)
     for path in saved_states(runs / run_id).values():
         path.write_bytes(b"noise")
     before = columns(runs, run_id)
-    other.take_up(run_id, NONE, runs)
+    other.resume(run_id, NONE, runs)
     assert other.wait_until_idle(30)
     ended = other.read(runs, run_id)
     assert ended.info.status == RunStatus.FAILED
@@ -412,7 +412,7 @@ def test_what_cannot_be_taken_up_is_refused_in_words(trainer, runs):
     for path in (runs / run_id / "states").iterdir():
         path.unlink()
     with pytest.raises(RunError, match="keeps no saved state"):
-        other.take_up(run_id, NONE, runs)
+        other.resume(run_id, NONE, runs)
     other.shutdown()
 
 
@@ -425,7 +425,7 @@ def test_a_paused_run_is_saved_when_asked(trainer, runs):
     (kept,) = wait_for(lambda: list((runs / run_id / "states").glob("*-kept.pt")))
     assert load_state(kept).step == step
     assert trainer.read(runs, run_id).info.status == RunStatus.PAUSED
-    trainer.resume(run_id)
+    trainer.unpause(run_id)
     wait_for(lambda: trainer.read(runs, run_id).step > step)
 
 
@@ -441,7 +441,7 @@ def test_runs_that_a_shutdown_ended_say_so_and_go_on_afterwards(runs):
         assert (info.status, info.failure) == (RunStatus.STOPPED, SHUT_DOWN)
         assert "shut down" in info.reason
         assert can_go_on(runs / run_id, info)
-        after.take_up(run_id, NONE, runs)
+        after.resume(run_id, NONE, runs)
     step = before.read(runs, first).step
     wait_for(lambda: after.read(runs, first).step > step)
     after.stop(first)
@@ -466,7 +466,7 @@ def test_a_run_that_goes_on_keeps_nothing_of_the_steps_after_it(trainer, runs):
         if path != kept:
             path.write_bytes(b"noise")  # the newest state is damaged, as after a crash of the disk
     writer = RunWriter.reopen(folder)
-    with recorder.RecordedRun(config, NONE, writer, shared=False, goes_on=True) as run:
+    with recorder.RecordedRun(config, NONE, writer, beside_pages=False, goes_on=True) as run:
         events = run.events()
         next(events)
         info = read_info(folder)

@@ -115,11 +115,11 @@ def test_devices_that_are_not_here_are_refused_in_words():
 
 def test_a_core_is_left_to_the_pages(monkeypatch):
     monkeypatch.setattr("core.machine.hardware.usable_cores", lambda: 4)
-    assert choose_threads(None, shared=True) == 3
-    assert choose_threads(None, shared=False) == 4
-    assert choose_threads(7, shared=True) == 7
+    assert choose_threads(None, beside_pages=True) == 3
+    assert choose_threads(None, beside_pages=False) == 4
+    assert choose_threads(7, beside_pages=True) == 7
     monkeypatch.setattr("core.machine.hardware.usable_cores", lambda: 1)
-    assert choose_threads(None, shared=True) == 1
+    assert choose_threads(None, beside_pages=True) == 1
 
 
 def test_numerics_are_put_back():
@@ -313,7 +313,7 @@ def test_a_container_s_limits_count(monkeypatch, tmp_path, name):
 def test_far_too_many_threads_are_refused(monkeypatch):
     monkeypatch.setattr("core.machine.hardware.usable_cores", lambda: 2)
     with pytest.raises(DeviceError, match="at most 8"):
-        choose_threads(256, shared=True)
+        choose_threads(256, beside_pages=True)
 
 
 OUT_OF_MEMORY = [

@@ -62,7 +62,7 @@ def test_twins_train_as_they_would_alone(tmp_path):
     twins = twin_configs("mnist_sample", "adam", 1e-3, 0.5, 8)
     events = list(twin_trainings(twins, tmp_path))
     for name, config in twins.items():
-        splits, state = load_splits(config, tmp_path), new_state(config, shared=True)
+        splits, state = load_splits(config, tmp_path), new_state(config, beside_pages=True)
         alone = list(train(state, make_batches(config, splits.train, state.device), splits.validation, splits.validation))
         losses = np.concatenate([one.steps["loss"] for one in alone if isinstance(one, StepsEnded)])
         found = np.concatenate([one.losses for one in events if isinstance(one, TwinLosses) and one.name == name])

@@ -58,7 +58,7 @@ def test_an_old_run_is_resumed_from_its_old_state(old, trainer, tmp_path):
     version, folder = old
     status = json.loads((folder / "status.json").read_text())
     (folder / "status.json").write_text(json.dumps({**status, "status": "stopped"}))
-    trainer.take_up(folder.name, tmp_path, folder.parent)
+    trainer.resume(folder.name, tmp_path, folder.parent)
     wait_for_status(trainer, folder.parent, folder.name, RunStatus.FINISHED)
     after = RunReader(folder).read()
     assert after.damage == ()

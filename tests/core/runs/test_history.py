@@ -76,7 +76,7 @@ def test_smoothing_is_the_sample_weighted_mean_of_the_window(losses, window):
 def test_a_snapshot_does_not_change_while_the_history_grows():
     history = StepHistory()
     history.append(rows_of(np.arange(1000, dtype=np.float32)))
-    snapshot = history.snapshot()
+    snapshot = history.frozen()
     view = snapshot.column("loss")
     for _ in range(5):
         history.append(rows_of(np.full(1000, -1, np.float32)))

@@ -154,7 +154,7 @@ def test_a_run_goes_to_another_machine_and_can_be_taken_up_there(trainer, runs, 
     assert read_info(other / run_id) == dataclasses.replace(read_info(runs / run_id), imported="travels.zip")
     (row,) = RunIndex(other).rows()
     assert (row.title, row.notes.tags) == ("Travels", ("far",))
-    trainer.take_up(run_id, tmp_path, other)
+    trainer.resume(run_id, tmp_path, other)
     wait_for_status(trainer, other, run_id, RunStatus.FINISHED)
     # A second time it gets another id, and the first is left alone.
     again = unpack_run(packed, other)
@@ -285,6 +285,6 @@ def test_a_zip_with_one_changed_byte_is_refused_or_whole(tmp_path_factory, share
 
 def test_numbers_stay_whole_when_the_run_is_taken_back(trainer, runs, tmp_path):
     run_id = trained(trainer, runs, tmp_path)
-    trainer.take_up(run_id, tmp_path, runs)
+    trainer.resume(run_id, tmp_path, runs)
     snapshot = wait_for_status(trainer, runs, run_id, RunStatus.FINISHED)
     assert snapshot.info.images == int(snapshot.steps.column("images").astype(np.int64).sum()) == 4 * 640

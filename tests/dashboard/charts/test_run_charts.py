@@ -5,7 +5,7 @@ import pytest
 
 from core.events import STEP_DTYPE, Validated
 from core.runs.history import StepHistory
-from core.runs.reader import RunSnapshot
+from core.runs.reader import RunView
 from core.transfer.metrics_files import metrics_csv
 from dashboard.charts import evaluation_charts
 from dashboard.charts.live_chart import message
@@ -137,7 +137,7 @@ def test_the_csv_holds_every_step_and_score():
     assert set(STEP_DTYPE.names or ()) <= set(table.columns)
 
 
-def forked_of(count: int, parent_step: int, first_step: int) -> RunSnapshot:
+def forked_of(count: int, parent_step: int, first_step: int) -> RunView:
     """A child that began at `parent_step` of its parent, which is `first_step` in its own counting."""
     whole = snapshot_of(count)
     info = dataclasses.replace(
