@@ -1,11 +1,14 @@
 """A fork: a run that goes on from another run's whole training state, with some settings changed."""
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Literal
 
 from core.config.text import format_value
 from core.config.train_config import TrainConfig, settings
+from core.data.sources import Digits
 from core.errors import CheckpointError, ConfigError, DeviceError, RunError
+from core.runs.drawings import load_drawings
 from core.training.saved_state import SavedState, copied, optimizer_state
 from core.training.state import TrainState, new_state
 
@@ -41,6 +44,14 @@ class Fork:
         """The same place counted with these settings; another number when the batch size changes."""
         epoch, batch = _place(self.saved, self.config)
         return epoch * self.config.steps_per_epoch() + -(-batch // self.config.accumulation_steps)
+
+    def first_state(self, config: TrainConfig, *, beside_pages: bool) -> TrainState:
+        """See `forked`; `config` is this fork's own."""
+        return forked(self, beside_pages=beside_pages)
+
+    def drawings_for(self, runs_root: Path) -> Digits | None:
+        """A fork of a lesson goes on with the same drawings among the digits."""
+        return load_drawings(runs_root / self.parent)
 
 
 def fork(parent: str, saved: SavedState, config: TrainConfig) -> Fork:

@@ -1,11 +1,13 @@
 """A lesson: a run that starts from another run's weights and sees a person's drawings among the training digits."""
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from torch import Tensor
 
 from core.config.train_config import TrainConfig
 from core.data.sources import Digits
+from core.training.state import TrainState, new_state
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,6 +28,16 @@ class Lesson:
     def first_step(self) -> int:
         """Its own steps begin at 0: its schedule, batches and optimizer are new."""
         return 0
+
+    def first_state(self, config: TrainConfig, *, beside_pages: bool) -> TrainState:
+        """The parent's weights; everything else new."""
+        state = new_state(config, beside_pages=beside_pages)
+        state.model.load_state_dict(self.weights)
+        return state
+
+    def drawings_for(self, runs_root: Path) -> Digits | None:
+        """What it teaches."""
+        return self.drawings
 
 
 def lesson_config(parent: TrainConfig, steps: int, learning_rate: float) -> TrainConfig:

@@ -17,9 +17,8 @@ from core.data.drawn_batches import LessonBatches
 from core.data.sources import load_splits
 from core.errors import CoreError, RunError
 from core.events import Event, StepDone, Tested, Validated
-from core.execution.fork import Fork, forked
 from core.execution.kept_states import forget_after, newest_state, thin_out
-from core.execution.lesson import Lesson
+from core.execution.origin import Origin
 from core.machine.hardware import (
     environment,
     is_out_of_memory,
@@ -49,21 +48,15 @@ class LiveWeights:
     weights: dict[str, Tensor]
 
 
-def write_origin(writer: RunWriter, config: TrainConfig, origin: Lesson | Fork, *, beside_pages: bool) -> None:
+def write_origin(writer: RunWriter, config: TrainConfig, origin: Origin, *, beside_pages: bool) -> None:
     """Put what a run starts from into its folder, so that it can begin whatever becomes of its parent and of this process.
 
     Raises:
         CheckpointError, RunError, DeviceError: the state does not fit, the folder cannot be written, or there is no such
             device.
     """
-    if isinstance(origin, Lesson):
-        state, drawings = new_state(config, beside_pages=beside_pages), origin.drawings
-        state.model.load_state_dict(origin.weights)
-    else:
-        state = forked(origin, beside_pages=beside_pages)
-        # A fork of a lesson goes on with the same drawings among the digits.
-        drawings = load_drawings(writer.folder.parent / origin.parent)
-    if drawings is not None:
+    state = origin.first_state(config, beside_pages=beside_pages)
+    if (drawings := origin.drawings_for(writer.folder.parent)) is not None:
         save_drawings(writer.folder, drawings)
     save_state(state_path(writer.folder, state.step), state)
 

@@ -22,6 +22,7 @@ from core.config.train_config import TrainConfig
 from core.errors import CoreError, RunError
 from core.events import RunStarted
 from core.execution.jobs import Jobs
+from core.execution.origin import Origin
 from core.runs.folder import run_folder
 from core.runs.info import RunInfo, can_go_on, read_info
 from core.runs.reader import RunReader, RunView, read_config
@@ -30,8 +31,6 @@ from core.status import RunStatus
 from core.storage.disk_use import check_disk
 
 if TYPE_CHECKING:
-    from core.execution.fork import Fork
-    from core.execution.lesson import Lesson
     from core.execution.recorder import LiveWeights, RecordedRun
 
 MAX_QUEUE = 20
@@ -61,7 +60,7 @@ class _Run:
     goes_on: bool = False
 
 
-def _origin_key(origin: "Lesson | Fork | None") -> tuple[str, int] | None:
+def _origin_key(origin: Origin | None) -> tuple[str, int] | None:
     return (origin.parent, origin.parent_step) if origin is not None else None
 
 
@@ -101,7 +100,7 @@ class Trainer:
         runs_root: Path,
         *,
         token: str | None = None,
-        origin: "Lesson | Fork | None" = None,
+        origin: Origin | None = None,
     ) -> str:
         """Put a run in line and return its id; it begins at once when nothing runs.
 
@@ -129,7 +128,7 @@ class Trainer:
             self._queue(_Run(writer, config, data_root, token, until, origin=_origin_key(origin)))
             return writer.run_id
 
-    def _write_origin(self, writer: RunWriter, config: TrainConfig, origin: "Lesson | Fork") -> None:
+    def _write_origin(self, writer: RunWriter, config: TrainConfig, origin: Origin) -> None:
         from core.execution.recorder import write_origin  # torch comes with it, and is here already: the origin holds tensors
 
         try:
