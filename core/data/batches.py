@@ -55,6 +55,7 @@ def epoch_order(config: TrainConfig, labels: npt.NDArray[np.int64], epoch: int) 
         return np.argsort(labels, kind="stable")
     if config.order == "stored":
         return np.arange(len(labels))
+    # From the epoch's number, not from a generator that runs along: a resumed run finds any epoch's order without replaying.
     return np.random.default_rng(seed_for(config.seed, "order", epoch)).permutation(len(labels))
 
 
@@ -71,13 +72,17 @@ def augment(images: Tensor, config: TrainConfig, generator: torch.Generator) -> 
         generator: a CPU generator.
     """
     count, device = len(images), images.device
+    # Drawn on the CPU even for a GPU: the two have other generators, and one seed would mean two different runs.
     drawn = torch.rand(count, 4, generator=generator).mul_(2).sub_(1).to(device)
     angle = drawn[:, 0] * math.radians(config.augment_rotation)
     scale = 1 + drawn[:, 1] * config.augment_scale
+    # Whole pixels: half a one would blur the strokes as no digit of MNIST is blurred. Half more than the limit before rounding,
+    # so that the outermost shift is as likely as the others.
     shift = (drawn[:, 2:] * (config.augment_shift + 0.5)).round().clamp(-config.augment_shift, config.augment_shift) / 14
     cosine, sine = torch.cos(angle) / scale, torch.sin(angle) / scale
     rows = [torch.stack([cosine, -sine, shift[:, 0]], 1), torch.stack([sine, cosine, shift[:, 1]], 1)]
     grid = F.affine_grid(torch.stack(rows, 1), [count, 1, 28, 28], align_corners=False)
+    # grid_sample fills with 0, which is grey in normalised pixels: black is lifted to 0 first, and put back.
     black = MEAN / STD
     return F.grid_sample(images + black, grid, padding_mode="zeros", align_corners=False) - black
 
@@ -161,7 +166,7 @@ class LoaderBatches:
             _TransformedDigits(config, digits),
             batch_sampler=self._sampler,
             num_workers=config.workers,
-            pin_memory=device.type == "cuda",
+            pin_memory=device.type == "cuda",  # from ordinary memory a copy to a GPU cannot run beside its work
             generator=generator_for(config.seed, "loader"),
             **options,
         )

@@ -58,6 +58,8 @@ def inside_layer(model: nn.Module, images: Images, layer: str, channel: int) -> 
         forward(twin, torch.from_numpy(images))
     x: Tensor = seen["x"]
     others = [axis for axis in range(x.dim()) if axis != 1]
+    # Without Bessel's correction: a batch is normalised by this variance. The running one takes n / (n - 1) of it, as
+    # torch.nn.BatchNorm2d says.
     mean, variance = x.mean(others).numpy(), x.var(others, correction=0).numpy()
     weight, bias = doubles(norm.weight), doubles(norm.bias)
     values = x.select(1, channel).reshape(-1).numpy()

@@ -39,10 +39,11 @@ def evaluating(
     try:
         for start in range(0, len(digits), batch_size):
             model.eval()
-            with torch.inference_mode():
+            with torch.inference_mode():  # less than no_grad: not even version counters are kept
                 images = torch.from_numpy(digits.images[start : start + batch_size].copy()).to(device)
                 labels = torch.from_numpy(digits.labels[start : start + batch_size]).to(device)
                 logits = model(normalise(images)).float()
+                # Summed, and divided once at the end: in a mean of means the digits of a smaller last batch weigh more.
                 loss_sum += F.cross_entropy(logits, labels, reduction="sum").item()
                 predicted[start : start + batch_size] = answers_of(logits).cpu().numpy()
                 probabilities[start : start + batch_size] = logits.softmax(1).cpu().numpy()

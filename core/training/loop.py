@@ -96,7 +96,7 @@ def make_update(state: TrainState, group: list[Batch]) -> None:
     """
     optimizer, rate = state.optimizer, learning_rate(state)
     for parameters in optimizer.param_groups:
-        parameters["lr"] = rate
+        parameters["lr"] = rate  # in the open, before the step it belongs to
     _keep_buffers(state)
     try:
         loss, correct = forward_backward(state, group)

@@ -68,8 +68,11 @@ def new_state(config: TrainConfig, *, beside_pages: bool = False) -> TrainState:
     precision = choose_precision(config.precision, device)
     model = build_model(config).to(device)
     if MODELS[config.model].has_convolutions and device.type != "mps":
+        # The channels of a pixel side by side is how convolutions read them (oneDNN on CPUs, tensor cores on GPUs): in the
+        # default layout each call would first make such a copy. It adds in another order, so it is part of a run's bits.
         model = model.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
     optimizer = _make_optimizer(config, model, device)
+    # float16 ends at 6e-8: most gradients would become 0. A factor on the loss lifts them; bfloat16 reaches as far as float32.
     scaler = torch.amp.GradScaler(device.type, enabled=precision == "float16")
     threads = choose_threads(config.threads, beside_pages=beside_pages)
     return TrainState(config, device, precision, threads, model, optimizer, scaler)
@@ -77,6 +80,8 @@ def new_state(config: TrainConfig, *, beside_pages: bool = False) -> TrainState:
 
 def _make_optimizer(config: TrainConfig, model: nn.Module, device: torch.device) -> torch.optim.Optimizer:
     rate, decay, parameters = config.learning_rate, config.weight_decay, model.parameters()
+    # One kernel for all parameters at once. Otherwise the step is a dozen small calls a tensor, which on networks of this size
+    # takes as long as a layer. PyTorch has none for RMSprop.
     fused = device.type in ("cpu", "cuda")
     match config.optimizer:
         case "sgd":
