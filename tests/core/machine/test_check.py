@@ -103,7 +103,7 @@ def test_the_trial_measures_and_leaves_no_trace():
 def test_devices_that_are_not_here_are_refused_in_words():
     assert choose_device("cpu").type == "cpu"
     if not torch.cuda.is_available():
-        with pytest.raises(DeviceError, match="Environment page"):
+        with pytest.raises(DeviceError, match="core check"):
             choose_device("cuda")
     if sys.platform != "darwin":
         with pytest.raises(DeviceError, match="Apple"):
