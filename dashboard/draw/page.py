@@ -26,7 +26,8 @@ def _state(choices: list[RunInfo]) -> tuple[object, ...]:
     """What a whole run of the page is made for: it alone sets the interval and the models to choose from."""
     trainer = get_trainer()
     flags = torch_ready.is_warm(), model_session.asks_live(choices), model_session.waits_for_digits(choices)
-    return *flags, newest_run_id(runs_root()), *trainer.active()
+    # Weights that come later are noticed by the watch, too, should the browser have lost the quicker timer.
+    return *flags, model_session.has_live_weights(choices), newest_run_id(runs_root()), *trainer.active()
 
 
 def _watch(drawn_for: tuple[object, ...], choices: list[RunInfo]) -> None:

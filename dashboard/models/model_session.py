@@ -86,6 +86,12 @@ def asks_live(choices: list[RunInfo]) -> bool:
     return info is not None and chosen_kind(info) == LIVE
 
 
+def has_live_weights(choices: list[RunInfo]) -> bool:
+    """Whether the model in training that is asked has handed out weights yet."""
+    info = chosen_run(choices)
+    return info is not None and chosen_kind(info) == LIVE and get_trainer().weights(info.run_id) is not None
+
+
 def waits_for_digits(choices: list[RunInfo]) -> bool:
     """True while the digits of the answering model's data set are being read, for company and comparison."""
     info = chosen_run(choices)
