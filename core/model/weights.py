@@ -20,7 +20,7 @@ def save_weights(
 
     Args:
         path: the file to write.
-        weights: parameters and buffers, on the CPU (`train_loop.copy_weights`).
+        weights: parameters and buffers, on the CPU (`copy_weights`).
         config: the run's settings; they name the architecture.
         step: updates made. accuracy: on the validation split, in [0, 1]; None when it was not scored.
         durable: wait until the disk has it, so that a power cut cannot take it either (some 10 ms).

@@ -48,7 +48,7 @@ def inside_layer(model: nn.Module, images: Images, layer: str, channel: int) -> 
     """Look at one BatchNorm layer of a copy in train mode, Dropout off, while images (n, 1, 28, 28) go through.
 
     Raises:
-        KeyError: no BatchNorm layer of that name. IndexError: no such channel. BatchOfOneError: see `modes.forward`.
+        KeyError: no BatchNorm layer of that name. IndexError: no such channel. BatchOfOneError: see `copies.forward`.
     """
     with unchanged(model):
         twin = switched(model, BATCHNORM_ONLY)

@@ -1,7 +1,7 @@
 """What a run's folder holds: the truth about a run, whoever trained it. No torch.
 
 drawings.py   The drawings that a lesson teaches, kept in its run's folder.
-folder.py     A run's folder: the truth about a run, whoever trained it. Written by appending; `run_reader` reads it by tailing.
+folder.py     A run's folder: the truth about a run, whoever trained it. Written by appending; `reader.py` reads it by tailing.
 format.py     The format of a run's folder: its version, and the rows of every version read and written as what they are.
 history.py    A run's history as growing columns, and what of it a chart can show: thinned, honest, smoothed.
 index.py      All runs of a folder as rows of a table.

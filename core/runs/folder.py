@@ -1,4 +1,4 @@
-"""A run's folder: the truth about a run, whoever trained it. Written by appending; `run_reader` reads it by tailing.
+"""A run's folder: the truth about a run, whoever trained it. Written by appending; `reader.py` reads it by tailing.
 
 runs/<id>/config.json        settings (TrainConfig.to_json)
           environment.json   versions and machine

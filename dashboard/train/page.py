@@ -21,7 +21,7 @@ from dashboard.train import session as train_session
 from dashboard.train.run_panel import CHART_KEY, empty_panel, run_panel
 from dashboard.wording import run_label
 
-HEARTBEAT = 5.0  # seconds between refreshes while nothing changes; `session.refresh_seconds` otherwise
+HEARTBEAT = 5.0  # seconds between refreshes while nothing changes; `refresh.refresh_seconds` otherwise
 
 
 def page() -> None:
