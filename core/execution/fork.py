@@ -9,7 +9,7 @@ from core.config.train_config import TrainConfig, settings
 from core.data.sources import Digits
 from core.errors import CheckpointError, ConfigError, DeviceError, RunError
 from core.runs.drawings import load_drawings
-from core.training.saved_state import SavedState, copied, optimizer_state
+from core.training.saved_state import PLATEAU_STATE, SavedState, copied, optimizer_state
 from core.training.state import TrainState, new_state
 
 # What happens to the learning rate when a run is made longer.
@@ -153,7 +153,7 @@ def _take_over_plateau(state: TrainState, saved: SavedState) -> None:
     """A plateau schedule goes on where it stood when nothing of it was changed."""
     if any(getattr(state.config, name) != getattr(saved.config, name) for name in _PLATEAU):
         return
-    for name in ("plateau_factor", "plateau_best", "plateau_stale"):
+    for name in PLATEAU_STATE:
         setattr(state, name, saved.content[name])
     if state.config.validations_per_epoch != saved.config.validations_per_epoch:
         state.plateau_stale = 0  # patience counts validations, and those come at other times now

@@ -17,7 +17,9 @@ from core.model.networks import BUILDERS, Dropout, outline
 def has_own_classes(config: TrainConfig) -> bool:
     """Whether the network has layers that are neither PyTorch's nor this project's Dropout: such a model cannot be pickled for
     others."""
-    return any(not _is_torchs(type(module)) for module in outline(config).modules() if not isinstance(module, Dropout))
+    return any(
+        not _is_foreign(type(module).__module__) for module in outline(config).modules() if not isinstance(module, Dropout)
+    )
 
 
 @functools.lru_cache(maxsize=32)
@@ -54,7 +56,7 @@ class _Written:
         # The one annotation that would need this project.
         source = re.sub(r": TrainConfig\b", "", source)
         self._seen.add(what.__name__)
-        names = inspect.unwrap(what).__globals__ if isinstance(what, types.FunctionType) else vars(inspect.getmodule(what))
+        names = vars(sys.modules[what.__module__])
         for name in _loaded(source):
             if name in names and name not in self._seen and name not in ("torch", "nn", "Dropout"):
                 self._seen.add(name)
@@ -78,10 +80,6 @@ class _Written:
 
     def _problem(self, name: str, why: str) -> ConfigError:
         return ConfigError({"model": f"{self.model} cannot be written as lines of Python: {name} has no source ({why})"})
-
-
-def _is_torchs(kind: type) -> bool:
-    return kind.__module__.split(".")[0] == "torch"
 
 
 def _is_foreign(module: str) -> bool:

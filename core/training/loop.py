@@ -108,9 +108,9 @@ def make_update(state: TrainState, group: list[Batch]) -> None:
         _restore_buffers(state)
         raise
     _apply_gradients(state, skipped)
+    _note_step(state, group, loss, norm, correct)
     state.step += 1
     state.batch += len(group)
-    state.pending.append((state.step, rate, loss, norm, correct, sum(len(labels) for _, labels in group), perf_counter()))
 
 
 def _apply_gradients(state: TrainState, skipped: bool) -> None:
@@ -142,7 +142,7 @@ def forward_backward(state: TrainState, group: list[Batch]) -> tuple[Tensor, Ten
         TrainingError: with *Detect anomaly*, the operation whose backward pass gave NaN.
     """
     config, model = state.config, state.model
-    samples = sum(len(labels) for _, labels in group)
+    samples = _digits_in(group)
     loss_sum = torch.zeros((), device=state.device)
     correct = torch.zeros((), dtype=torch.int64, device=state.device)
     reseed_dropout(model, config.seed, state.step)
@@ -163,7 +163,7 @@ def forward_backward(state: TrainState, group: list[Batch]) -> tuple[Tensor, Ten
                 if (operation := failed_operation(error, loss, model)) is None:
                     raise
                 rate, step = state.optimizer.param_groups[0]["lr"], state.step + 1
-                _keep_failed_step(state, loss_sum, torch.full_like(loss_sum, math.nan), correct, samples)
+                _note_step(state, group, loss_sum, torch.full_like(loss_sum, math.nan), correct)
                 raise TrainingError(
                     f"The gradient became NaN in the backward pass of {operation} at step {step:,}, with a learning rate of "
                     f"{rate:g} and a loss of {loss.item():.6g}. {_not_made(state, group, rate)}"
@@ -209,7 +209,7 @@ def _refuse_nonfinite(state: TrainState, group: list[Batch], loss: Tensor, norm:
         state.skipped_updates += 1  # the scaler skips this update and halves its factor
         return True
     rate = state.optimizer.param_groups[0]["lr"]
-    _keep_failed_step(state, loss, norm, correct, sum(len(labels) for _, labels in group))
+    _note_step(state, group, loss, norm, correct)
     what = "loss" if not math.isfinite(loss_value) else "gradient"
     value = loss_value if what == "loss" else norm_value
     more = "" if state.config.detect_anomaly else " Detect anomaly names the operation."
@@ -219,9 +219,14 @@ def _refuse_nonfinite(state: TrainState, group: list[Batch], loss: Tensor, norm:
     )
 
 
-def _keep_failed_step(state: TrainState, loss: Tensor, norm: Tensor, correct: Tensor, samples: int) -> None:
-    rate = state.optimizer.param_groups[0]["lr"]
+def _note_step(state: TrainState, group: list[Batch], loss: Tensor, norm: Tensor, correct: Tensor) -> None:
+    """Keep a step for the next report, whether its update was made or failed: charts show both."""
+    rate, samples = state.optimizer.param_groups[0]["lr"], _digits_in(group)
     state.pending.append((state.step + 1, rate, loss, norm, correct, samples, perf_counter()))
+
+
+def _digits_in(group: list[Batch]) -> int:
+    return sum(len(labels) for _, labels in group)
 
 
 def _not_made(state: TrainState, group: list[Batch], rate: float) -> str:

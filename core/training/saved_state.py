@@ -22,7 +22,7 @@ from core.training.state import TrainState, new_state
 
 FORMAT, VERSION = "digit-lab-training-state", 2
 # New in version 2; version 1 held the state_dicts of two schedulers instead.
-_PLATEAU = ("plateau_factor", "plateau_best", "plateau_stale")
+PLATEAU_STATE = ("plateau_factor", "plateau_best", "plateau_stale")
 # What of a TrainState is a plain value.
 _PLAIN = (
     "step",
@@ -34,7 +34,7 @@ _PLAIN = (
     "validated_step",
     "stale_validations",
     "best_step",
-    *_PLATEAU,
+    *PLATEAU_STATE,
 )
 _NEEDED = (
     *_PLAIN,
@@ -102,9 +102,9 @@ def copied(value: Any) -> Any:
 
 def load_state(path: Path) -> SavedState:
     """Read a training state, every plain value checked for its kind and range, as a form's would be. Raises CheckpointError."""
-    content = read_checkpoint(path, FORMAT, (1, VERSION), [name for name in _NEEDED if name not in _PLATEAU])
+    content = read_checkpoint(path, FORMAT, (1, VERSION), [name for name in _NEEDED if name not in PLATEAU_STATE])
     content = {**_plateau_of_version_1(content), **content}
-    if missing := [name for name in _PLATEAU if name not in content]:
+    if missing := [name for name in PLATEAU_STATE if name not in content]:
         raise CheckpointError(f"{path.name} holds no {missing[0]}.")
     if problem := _problem(content, content["config"]):
         raise CheckpointError(f"{path.name} holds {problem}.")

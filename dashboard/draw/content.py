@@ -4,14 +4,14 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from core.drawing.digit_image import NOTHING_DRAWN, Reading
+from core.drawing.digit_image import ALL_STEPS, NOTHING_DRAWN, Reading
 from core.drawing.read import read
 from core.model.predictor import Prediction
 from core.runs.info import RunInfo
 from dashboard import wording
 from dashboard.draw import session as draw_session
 from dashboard.draw.answer import answers, choose_mode, picked
-from dashboard.draw.panels import all_steps_on, looks, time_travel, why, xray
+from dashboard.draw.panels import looks, time_travel, why, xray
 from dashboard.draw.pins import pin_row, pins_panel
 from dashboard.draw.source import choose_source
 from dashboard.models import model_session
@@ -43,7 +43,7 @@ def draw_page(choices: list[RunInfo]) -> None:
             choose_mode()
         elif chosen.predictor is not None:
             predictions = answers(chosen, reading)
-            if not all_steps_on(draw_session.steps()):
+            if draw_session.steps() != ALL_STEPS:
                 st.caption(":material/warning: Some steps of the image are switched off (What it sees).")
             place = picked(reading)
             pin_row(reading.digits[place], predictions[place])

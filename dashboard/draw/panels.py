@@ -6,7 +6,7 @@ import streamlit as st
 from core.answers import NO_ANSWER
 from core.data.sources import data_root, load_pool
 from core.drawing.diagnosis import Finding, Kind, findings
-from core.drawing.digit_image import DigitImage, Preprocessing, Reading, TestDigit
+from core.drawing.digit_image import DigitImage, Reading, TestDigit
 from core.errors import CoreError
 from core.insight.attribution import feature_maps, nearest_digits, occlusion_map, saliency_map, shift_map
 from core.insight.time_travel import travel
@@ -197,8 +197,3 @@ def time_travel(image: DigitImage, run_id: str) -> None:
     )
     for problem in past.damaged:
         st.caption(f":material/info: {wording.plain(problem)}")
-
-
-def all_steps_on(steps: Preprocessing) -> bool:
-    """True when the image is made the right way."""
-    return steps == Preprocessing()

@@ -163,9 +163,9 @@ def another_test_digit(label: int | None, dataset: str) -> None:
 
 def steps() -> "Preprocessing":
     """The switches of the X-ray."""
-    from core.drawing.digit_image import Preprocessing
+    from core.drawing.digit_image import ALL_STEPS
 
-    return st.session_state.setdefault("draw_steps", Preprocessing())
+    return st.session_state.setdefault("draw_steps", ALL_STEPS)
 
 
 def step_key(name: str) -> str:
@@ -186,9 +186,9 @@ def set_steps(**changes: bool) -> None:
 
 def set_all_steps(naive: bool) -> None:
     """All on, or the naive way."""
-    from core.drawing.digit_image import NAIVE, Preprocessing
+    from core.drawing.digit_image import ALL_STEPS, NAIVE
 
-    st.session_state.draw_steps = NAIVE if naive else Preprocessing()
+    st.session_state.draw_steps = NAIVE if naive else ALL_STEPS
 
 
 PICK_KEY, MODE_KEY = "draw_pick", "draw_mode"
