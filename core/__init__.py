@@ -8,6 +8,7 @@ drawing/       From ink to the 28x28 image the network sees.
 errors.py      What can go wrong, in words for the person at the dashboard or the terminal.
 events.py      What a training loop reports: plain frozen values, and the states a run can be in.
 execution/     Trainings as runs: recorded, queued, resumed, forked, taught; and other work in the background.
+finding.py     What a look at something brought to light: one shape for every check, diagnosis and verdict.
 insight/       Why a network answers as it does.
 machine/       What this machine is and can do. No torch at import.
 model/         Networks, their weights on disk, and answers.

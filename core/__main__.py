@@ -88,7 +88,8 @@ def _assigned(assignments: list[str]) -> dict[str, str]:
 
 
 def _check() -> int:
-    from core.machine.check import Verdict, as_text, check
+    from core.finding import Verdict
+    from core.machine.check import as_text, check
 
     failed = False
     for line in check():

@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 # A package, or a file that lies beside them, imports only from rows above its own.
 ROWS = [
-    ["core.errors", "core.randomness", "core.status", "core.answers"],
+    ["core.errors", "core.finding", "core.randomness", "core.status", "core.answers"],
     ["core.events"],
     ["core.config", "core.storage", "core.machine"],
     ["core.data"],

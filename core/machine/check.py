@@ -5,14 +5,15 @@ from pathlib import Path
 
 import psutil
 
+from core.finding import Finding, Verdict
 from core.machine.gpu_check import compute_lines, gpu_lines
 from core.machine.hardware import choose_threads, cpu_computes_bfloat16, cpu_quota, main_memory, processor_name, usable_cores
-from core.machine.installation import CheckLine, Verdict, environment_line, package_lines, python_line, system_line
+from core.machine.installation import environment_line, package_lines, python_line, system_line
 
 _GIB = 2**30
 
 
-def check() -> Iterator[CheckLine]:
+def check() -> Iterator[Finding]:
     """Look at the installation line by line, then compute something real on each device.
 
     Never raises: what fails becomes a line with advice.
@@ -21,27 +22,27 @@ def check() -> Iterator[CheckLine]:
         try:
             yield from part()
         except Exception as error:  # a driver may raise anything
-            yield CheckLine("Check", f"stopped: {type(error).__name__}: {error}", Verdict.FAIL, "This belongs in a bug report.")
+            yield Finding("Check", f"stopped: {type(error).__name__}: {error}", Verdict.FAIL, "This belongs in a bug report.")
             return
 
 
-def _installation_lines() -> Iterator[CheckLine]:
+def _installation_lines() -> Iterator[Finding]:
     yield python_line()
     yield environment_line()
     yield system_line()
     quota, memory = cpu_quota(), main_memory()
     granted = f"; the container may use {quota:.1f} cores of time" if quota is not None else ""
-    yield CheckLine("Processor", f"{processor_name()}, {usable_cores()} usable cores{granted}")
+    yield Finding("Processor", f"{processor_name()}, {usable_cores()} usable cores{granted}")
     limited = " of this container" if memory.total < psutil.virtual_memory().total else ""
-    yield CheckLine("Memory", f"{memory.total / _GIB:.1f} GiB{limited}, {memory.available / _GIB:.1f} GiB free")
+    yield Finding("Memory", f"{memory.total / _GIB:.1f} GiB{limited}, {memory.available / _GIB:.1f} GiB free")
     yield from package_lines()
 
 
-def _torch_lines() -> Iterator[CheckLine]:
+def _torch_lines() -> Iterator[Finding]:
     try:
         import torch
     except Exception as error:  # a broken installation raises OSError, ImportError or others
-        yield CheckLine(
+        yield Finding(
             "torch",
             f"cannot be imported: {error}",
             Verdict.FAIL,
@@ -49,15 +50,15 @@ def _torch_lines() -> Iterator[CheckLine]:
             "Microsoft Visual C++ Redistributable.",
         )
         return
-    yield CheckLine("torch build", f"{torch.__version__} from {Path(torch.__file__).parent}")
+    yield Finding("torch build", f"{torch.__version__} from {Path(torch.__file__).parent}")
     yield from _torchvision_line()
-    yield CheckLine(
+    yield Finding(
         "CPU instructions",
         f"{torch.backends.cpu.get_cpu_capability()}, bfloat16 {'computed' if cpu_computes_bfloat16() else 'emulated'}",
         *_bfloat16_note(),
     )
     threads = choose_threads(None, beside_pages=True)
-    yield CheckLine(
+    yield Finding(
         "Threads",
         f"this process uses {torch.get_num_threads()}; runs from this dashboard use {threads} on "
         "the CPU, so that a core is left to the pages",
@@ -70,12 +71,12 @@ def _torch_lines() -> Iterator[CheckLine]:
         yield from compute_lines("mps")
 
 
-def as_text(lines: list[CheckLine]) -> str:
+def as_text(lines: list[Finding]) -> str:
     """The findings as plain text for a bug report or a terminal."""
     width = max((len(line.name) for line in lines), default=0)
     rows = []
     for line in lines:
-        rows.append(f"[{line.verdict:>4}] {line.name:<{width}}  {line.found}")
+        rows.append(f"[{line.verdict:>4}] {line.name:<{width}}  {line.evidence}")
         if line.advice:
             rows.append(f"       {'':<{width}}  -> {line.advice}")
     return "\n".join(rows) + "\n"
@@ -90,11 +91,11 @@ def _bfloat16_note() -> tuple[Verdict, str]:
     )
 
 
-def _torchvision_line() -> Iterator[CheckLine]:
+def _torchvision_line() -> Iterator[Finding]:
     try:
         import torchvision  # noqa: F401
     except Exception as error:  # "operator torchvision::nms does not exist" is a RuntimeError
-        yield CheckLine(
+        yield Finding(
             "torchvision",
             f"cannot be imported: {error}",
             Verdict.FAIL,

@@ -10,8 +10,9 @@ from time import perf_counter
 from typing import Any
 
 from core.errors import CoreError
+from core.finding import Finding, Verdict
 from core.machine.hardware import choose_device, gpu_load
-from core.machine.installation import CheckLine, Verdict, is_wsl
+from core.machine.installation import is_wsl
 
 _GIB = 2**30
 _MATRIX, _LARGE_MATRIX = 1024, 4096
@@ -21,13 +22,13 @@ _LEAST_FREE = 1.0
 BUILDS = "core/machine/PYTORCH.md"
 
 
-def gpu_lines() -> Iterator[CheckLine]:
+def gpu_lines() -> Iterator[Finding]:
     """What there is of GPUs: driver, platform and runtime told apart, then each device."""
     import torch
 
     driver, hip = driver_version(), getattr(torch.version, "hip", None)
     if hip:
-        yield CheckLine(
+        yield Finding(
             "ROCm runtime", f"HIP {hip}: this torch is built for {amd_words(torch.__version__)}, which it calls cuda, too"
         )
     elif torch.version.cuda is None:
@@ -36,12 +37,12 @@ def gpu_lines() -> Iterator[CheckLine]:
     else:
         if driver is not None:
             yield _driver_line(driver, torch.version.cuda)
-        yield CheckLine("CUDA runtime", f"{torch.version.cuda}, part of this torch; no CUDA toolkit is needed")
+        yield Finding("CUDA runtime", f"{torch.version.cuda}, part of this torch; no CUDA toolkit is needed")
     if not torch.cuda.is_available():
         yield _no_gpu_line(driver, bool(hip))
         return
     if not hip:
-        yield CheckLine("cuDNN", str(torch.backends.cudnn.version()))
+        yield Finding("cuDNN", str(torch.backends.cudnn.version()))
     for index in range(torch.cuda.device_count()):
         yield from _device_lines(index, bool(hip))
 
@@ -51,16 +52,16 @@ def amd_words(version: str) -> str:
     return "Hygon DCUs (DTK)" if "dtk" in version.lower() or Path("/opt/dtk").exists() else "AMD GPUs (ROCm)"
 
 
-def _cpu_build_line(driver: str | None) -> CheckLine:
+def _cpu_build_line(driver: str | None) -> Finding:
     if driver:
-        return CheckLine(
+        return Finding(
             "CUDA",
             f"this torch is a CPU-only build, but an NVIDIA driver ({driver}) is here",
             Verdict.FAIL,
             f"Install a CUDA build; {BUILDS}.",
         )
     if Path("/dev/kfd").exists():
-        return CheckLine(
+        return Finding(
             "GPU",
             "this torch is a CPU-only build, but an AMD or Hygon GPU is here (/dev/kfd)",
             Verdict.FAIL,
@@ -69,30 +70,30 @@ def _cpu_build_line(driver: str | None) -> CheckLine:
     import torch
 
     if torch.backends.mps.is_available():
-        return CheckLine("GPU", "Apple's, through MPS")
-    return CheckLine("GPU", "none that this torch could use; it is a CPU-only build")
+        return Finding("GPU", "Apple's, through MPS")
+    return Finding("GPU", "none that this torch could use; it is a CPU-only build")
 
 
-def _driver_line(driver: str, cuda: str) -> CheckLine:
+def _driver_line(driver: str, cuda: str) -> Finding:
     """The driver is the system's; which CUDA platforms it carries depends on its version."""
     least = LEAST_DRIVER.get(int(cuda.split(".")[0]), (0, 0))[sys.platform == "win32"]
     number = re.match(r"\d+", driver)
     if number and int(number[0]) < least:
-        return CheckLine(
+        return Finding(
             "NVIDIA driver",
             driver,
             Verdict.FAIL,
             f"Too old for CUDA {cuda}, which needs {least} or newer. "
             f"Update the driver, or install a build for an older CUDA; {BUILDS}.",
         )
-    return CheckLine("NVIDIA driver", f"{driver} (CUDA {cuda} needs {least} or newer)" if least else driver)
+    return Finding("NVIDIA driver", f"{driver} (CUDA {cuda} needs {least} or newer)" if least else driver)
 
 
-def _no_gpu_line(driver: str | None, hip: bool) -> CheckLine:
+def _no_gpu_line(driver: str | None, hip: bool) -> Finding:
     import torch
 
     if hip:
-        return CheckLine(
+        return Finding(
             "GPU",
             "this torch is built for AMD or Hygon, but sees no such GPU",
             Verdict.NOTE,
@@ -100,14 +101,14 @@ def _no_gpu_line(driver: str | None, hip: bool) -> CheckLine:
         )
     if driver is None:
         if Path("/dev/kfd").exists():
-            return CheckLine(
+            return Finding(
                 "GPU",
                 "this torch is built for NVIDIA, but the GPU here is AMD's or Hygon's (/dev/kfd)",
                 Verdict.FAIL,
                 f"Install a ROCm build, or the vendor's DTK build; {BUILDS}.",
             )
         where = " In WSL the driver comes from Windows: install NVIDIA's driver there, none in Linux." if is_wsl() else ""
-        return CheckLine(
+        return Finding(
             "GPU",
             "none found (no NVIDIA driver); everything works on the CPU",
             Verdict.NOTE,
@@ -118,7 +119,7 @@ def _no_gpu_line(driver: str | None, hip: bool) -> CheckLine:
         reason = "torch sees no device"
     except Exception as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
-    return CheckLine(
+    return Finding(
         "GPU",
         f"an NVIDIA driver ({driver}) is here, but torch cannot use it: {reason}",
         Verdict.FAIL,
@@ -127,50 +128,50 @@ def _no_gpu_line(driver: str | None, hip: bool) -> CheckLine:
     )
 
 
-def _device_lines(index: int, hip: bool) -> Iterator[CheckLine]:
+def _device_lines(index: int, hip: bool) -> Iterator[Finding]:
     import torch
 
     name = f"GPU {index}"
     try:
         gpu, built_for = torch.cuda.get_device_properties(index), torch.cuda.get_arch_list()
     except Exception as error:  # a GPU that fell off the bus
-        yield CheckLine(name, f"does not answer: {error}", Verdict.FAIL, "Restart the machine; look at the driver's log.")
+        yield Finding(name, f"does not answer: {error}", Verdict.FAIL, "Restart the machine; look at the driver's log.")
         return
     found = f"{gpu.name}, {gpu.total_memory / _GIB:.1f} GiB"
     if not hip:
         found = f"{gpu.name}, compute capability {gpu.major}.{gpu.minor}, {gpu.total_memory / _GIB:.1f} GiB"
     if not hip and not is_supported(gpu.major, gpu.minor, built_for):
-        yield CheckLine(
+        yield Finding(
             name,
             found,
             Verdict.FAIL,
             f"This torch was built for {', '.join(built_for)}. Choose a build that names this GPU's capability; {BUILDS}.",
         )
         return
-    yield CheckLine(name, found)
+    yield Finding(name, found)
     yield _memory_line(index, name)
 
 
-def _memory_line(index: int, name: str) -> CheckLine:
+def _memory_line(index: int, name: str) -> Finding:
     """How much is free, and how busy others keep it."""
     import torch
 
     try:
         free, total = torch.cuda.mem_get_info(index)
     except Exception as error:
-        return CheckLine(f"{name} memory", f"cannot be read: {error}", Verdict.NOTE, "Other programs may hold all of it.")
+        return Finding(f"{name} memory", f"cannot be read: {error}", Verdict.NOTE, "Other programs may hold all of it.")
     load = gpu_load(index)
     found = f"{free / _GIB:.1f} of {total / _GIB:.1f} GiB free"
     if load is not None:
         found += f"; {load.busy:.0%} busy, {load.others / _GIB:.1f} GiB held by other programs"
     if free < _LEAST_FREE * _GIB:
-        return CheckLine(
+        return Finding(
             f"{name} memory",
             found,
             Verdict.NOTE,
             "Little is free: close other programs that use this GPU, choose a smaller batch, or the device cpu.",
         )
-    return CheckLine(f"{name} memory", found)
+    return Finding(f"{name} memory", found)
 
 
 def is_supported(major: int, minor: int, built_for: list[str]) -> bool:
@@ -206,32 +207,32 @@ def driver_version() -> str | None:
     return answer.stdout.splitlines()[0].strip() if answer.stdout.strip() else None
 
 
-def compute_lines(name: str) -> Iterator[CheckLine]:
+def compute_lines(name: str) -> Iterator[Finding]:
     """Real work on a device against the same in float64 on the CPU: a product, a convolution, and both in bfloat16."""
     yield _compared(f"Matrix product on {name}", name, matrix_product)
     yield _compared(f"Convolution on {name}", name, convolution)
     yield _bfloat16_line(name)
 
 
-def _compared(title: str, name: str, work: Any) -> CheckLine:
+def _compared(title: str, name: str, work: Any) -> Finding:
     import torch
 
     try:
         error, rate = work(name)
     except torch.OutOfMemoryError:
-        return CheckLine(
+        return Finding(
             title,
             "not done: too little memory is free on this GPU",
             Verdict.NOTE,
             "Other programs hold it; close them. Training needs a few hundred MB.",
         )
     except Exception as failure:
-        return CheckLine(title, f"failed: {failure}", Verdict.FAIL, "The device cannot compute; see the lines above.")
+        return Finding(title, f"failed: {failure}", Verdict.FAIL, "The device cannot compute; see the lines above.")
     found = f"{rate / 1e9:,.0f} GFLOP/s in float32, largest relative error {error:.1e}"
     # Rounding of 1024 products of order 1 stays near 1e-6; TF32 reaches 1e-3; more is wrong.
     if not error <= 5e-3:
-        return CheckLine(title, found, Verdict.FAIL, "The result is wrong: suspect the device, its driver or overclocking.")
-    return CheckLine(title, found)
+        return Finding(title, found, Verdict.FAIL, "The result is wrong: suspect the device, its driver or overclocking.")
+    return Finding(title, found)
 
 
 def matrix_product(name: str) -> tuple[float, float]:
@@ -283,7 +284,7 @@ def _repeats_a_second(work: Any) -> float:
     return repeats / (perf_counter() - began)
 
 
-def _bfloat16_line(name: str) -> CheckLine:
+def _bfloat16_line(name: str) -> Finding:
     import torch
 
     title = f"bfloat16 on {name}"
@@ -293,14 +294,14 @@ def _bfloat16_line(name: str) -> CheckLine:
         found = left.to(device, torch.bfloat16) @ left.to(device, torch.bfloat16)
         error = _relative_error(found.float(), left.double() @ left.double())
     except torch.OutOfMemoryError:
-        return CheckLine(title, "not done: too little memory is free on this GPU", Verdict.NOTE, "Close other programs.")
+        return Finding(title, "not done: too little memory is free on this GPU", Verdict.NOTE, "Close other programs.")
     except Exception as failure:
-        return CheckLine(
+        return Finding(
             title,
             f"cannot be computed: {(str(failure).splitlines() or [''])[0]}",
             Verdict.NOTE,
             "Leave the precision at float32 or auto.",
         )
     if not error <= 0.05:  # it keeps 8 bits
-        return CheckLine(title, f"largest relative error {error:.1e}", Verdict.FAIL, "The result is wrong. Use float32.")
-    return CheckLine(title, f"computed; largest relative error {error:.1e}")
+        return Finding(title, f"largest relative error {error:.1e}", Verdict.FAIL, "The result is wrong. Use float32.")
+    return Finding(title, f"computed; largest relative error {error:.1e}")

@@ -5,10 +5,10 @@ import platform
 import site
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
-from enum import StrEnum
 from importlib import metadata
 from pathlib import Path
+
+from core.finding import Finding, Verdict
 
 REQUIREMENTS = Path(__file__).resolve().parents[2] / "requirements.txt"
 TESTED_PYTHON = ((3, 11), (3, 11))
@@ -22,34 +22,16 @@ OFFLINE = (
 )
 
 
-class Verdict(StrEnum):
-    """What a line of the check means for a person."""
-
-    OK = "ok"
-    NOTE = "note"
-    FAIL = "fail"
-
-
-@dataclass(frozen=True)
-class CheckLine:
-    """One finding: what was looked at, what was found, the verdict, and what to do when it is not OK."""
-
-    name: str
-    found: str
-    verdict: Verdict = Verdict.OK
-    advice: str = ""
-
-
-def python_line() -> CheckLine:
+def python_line() -> Finding:
     """Which Python runs, and whether it is one that was tested."""
     found = f"{platform.python_version()} in {sys.prefix}"
     if sys.maxsize < 2**32:
-        return CheckLine("Python", found, Verdict.FAIL, "This is a 32-bit Python; PyTorch needs a 64-bit one.")
+        return Finding("Python", found, Verdict.FAIL, "This is a 32-bit Python; PyTorch needs a 64-bit one.")
     if sys.version_info[:2] < TESTED_PYTHON[0]:
-        return CheckLine("Python", found, Verdict.FAIL, f"Too old: 3.11 is needed. {python_advice()}")
+        return Finding("Python", found, Verdict.FAIL, f"Too old: 3.11 is needed. {python_advice()}")
     if sys.version_info[:2] > TESTED_PYTHON[1]:
-        return CheckLine("Python", found, Verdict.NOTE, "This dashboard was tested with Python 3.11.")
-    return CheckLine("Python", found)
+        return Finding("Python", found, Verdict.NOTE, "This dashboard was tested with Python 3.11.")
+    return Finding("Python", found)
 
 
 def python_advice() -> str:
@@ -68,48 +50,48 @@ def python_advice() -> str:
     return "python.org, your system's packages or Miniforge (`conda create -n digitlab python=3.11`) have it."
 
 
-def environment_line() -> CheckLine:
+def environment_line() -> Finding:
     """Where packages are installed: an environment of its own, conda's base, or the system's Python."""
     name = "Environment"
     if (Path(sys.prefix) / "conda-meta").is_dir():
         if (Path(sys.prefix) / "envs").is_dir() or (Path(sys.prefix) / "condabin").is_dir():
-            return CheckLine(
+            return Finding(
                 name,
                 f"conda's base environment in {sys.prefix}",
                 Verdict.NOTE,
                 "Packages of all projects meet here, and so do their conflicts. Make one for this project: "
                 "`conda create -n digitlab python=3.11`, then pip install in it.",
             )
-        return CheckLine(name, f"conda environment {Path(sys.prefix).name}")
+        return Finding(name, f"conda environment {Path(sys.prefix).name}")
     if sys.prefix == sys.base_prefix:
-        return CheckLine(
+        return Finding(
             name,
             "none: the system's own Python",
             Verdict.NOTE,
             f"Other programs use these packages, too. Make an environment: {_NEW_ENVIRONMENT}.",
         )
     if os.environ.get("PYTHONPATH"):
-        return CheckLine(
+        return Finding(
             name,
             f"venv in {sys.prefix}, and PYTHONPATH is set",
             Verdict.NOTE,
             "Packages from PYTHONPATH come before those of the environment: unset it when versions do not fit.",
         )
     if site.ENABLE_USER_SITE:
-        return CheckLine(
+        return Finding(
             name,
             f"venv in {sys.prefix} that sees packages outside of it",
             Verdict.NOTE,
             f"Another version there may hide a tested one. A closed one: {_NEW_ENVIRONMENT}.",
         )
-    return CheckLine(name, f"venv in {sys.prefix}")
+    return Finding(name, f"venv in {sys.prefix}")
 
 
-def system_line() -> CheckLine:
+def system_line() -> Finding:
     """The operating system: WSL, containers and old C libraries are told."""
     found, release = f"{_system()} ({platform.platform()})", platform.release().lower()
     if "microsoft" in release and "wsl2" not in release:
-        return CheckLine(
+        return Finding(
             "System",
             f"{found}, WSL 1",
             Verdict.NOTE,
@@ -122,14 +104,14 @@ def system_line() -> CheckLine:
     library, version = platform.libc_ver()
     numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdecimal())
     if library == "glibc" and numbers and numbers < _LEAST_GLIBC:
-        return CheckLine(
+        return Finding(
             "System",
             found,
             Verdict.FAIL,
             f"Its C library (glibc {version}) is too old for PyTorch, which needs "
             f"{'.'.join(map(str, _LEAST_GLIBC))}. Take a newer system, or a container of one.",
         )
-    return CheckLine("System", found)
+    return Finding("System", found)
 
 
 def is_wsl() -> bool:
@@ -154,16 +136,16 @@ def tested_versions() -> dict[str, str]:
     return {name: version for name, mark, version in pairs if mark}
 
 
-def package_lines() -> Iterator[CheckLine]:
+def package_lines() -> Iterator[Finding]:
     """Each package that is needed, the tested version beside another one; then what does not fit together."""
     for name, tested in tested_versions().items():
         yield package_line(name, tested)
     found = conflicts()
     if not found:
-        yield CheckLine("Conflicts", "none: each package finds the versions that it asks for")
+        yield Finding("Conflicts", "none: each package finds the versions that it asks for")
         return
     more = f" and {len(found) - 5} more" if len(found) > 5 else ""
-    yield CheckLine(
+    yield Finding(
         "Conflicts",
         "; ".join(found[:5]) + more,
         Verdict.FAIL,
@@ -171,20 +153,20 @@ def package_lines() -> Iterator[CheckLine]:
     )
 
 
-def package_line(name: str, tested: str) -> CheckLine:
+def package_line(name: str, tested: str) -> Finding:
     """One package against the version that was tested; a build's mark, such as +cpu, does not count."""
     try:
         version = metadata.version(name)
     except metadata.PackageNotFoundError:
-        return CheckLine(name, "not installed", Verdict.FAIL, f"pip install -r requirements.txt in this environment. {OFFLINE}")
+        return Finding(name, "not installed", Verdict.FAIL, f"pip install -r requirements.txt in this environment. {OFFLINE}")
     if version.partition("+")[0] != tested:
-        return CheckLine(
+        return Finding(
             name,
             f"{version}; tested with {tested}",
             Verdict.NOTE,
             f"If something fails, install the tested one: pip install {name}=={tested}.",
         )
-    return CheckLine(name, version)
+    return Finding(name, version)
 
 
 def conflicts() -> list[str]:

@@ -5,9 +5,10 @@ import streamlit as st
 
 from core.answers import NO_ANSWER
 from core.data.sources import data_root, load_pool
-from core.drawing.diagnosis import Finding, Kind, findings
+from core.drawing.diagnosis import findings
 from core.drawing.digit_image import DigitImage, Reading, TestDigit
 from core.errors import CoreError
+from core.finding import Finding, Verdict
 from core.insight.attribution import feature_maps, nearest_digits, occlusion_map, saliency_map, shift_map
 from core.insight.time_travel import travel
 from core.model.predictor import Prediction, Predictor
@@ -36,7 +37,7 @@ _HELP = {
     "centre": "Moved by whole pixels so that the centre of mass is in the middle. Off: the box is in the middle.",
     "normalise": "(pixel / 255 - 0.1307) / 0.3081, as in training. Off: the pixels from 0 to 1.",
 }
-_ICONS = {Kind.PROBLEM: ":material/error:", Kind.MENDED: ":material/build:", Kind.NOTE: ":material/info:"}
+_ICONS = {Verdict.FAIL: ":material/error:", Verdict.MENDED: ":material/build:", Verdict.NOTE: ":material/info:"}
 
 
 def xray(reading: Reading, image: DigitImage, source: object) -> None:
@@ -120,14 +121,14 @@ def why(image: DigitImage, prediction: Prediction, predictor: Predictor, source:
 
 def _finding(number: int, one: Finding) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.markdown(f"{_ICONS[one.kind]} {one.words}", width="stretch")
-        if one.mend:
+        st.markdown(f"{_ICONS[one.verdict]} {one.evidence} {one.advice}", width="stretch")
+        if one.remedy:
             st.button(
                 "Mend",
                 key=f"mend_{number}",
                 on_click=draw_session.set_steps,
-                kwargs=dict.fromkeys(one.mend, True),
-                help="Switches on: " + ", ".join(one.mend),
+                kwargs=dict(one.remedy),
+                help="Switches on: " + ", ".join(one.remedy),
             )
 
 

@@ -5,8 +5,8 @@ from typing import cast
 import streamlit as st
 
 from core.execution.trainer import get_trainer
+from core.finding import Finding, Verdict
 from core.machine.check import as_text
-from core.machine.installation import CheckLine, Verdict
 from dashboard import wording
 from dashboard.environment import session as environment_session
 
@@ -40,7 +40,7 @@ def _findings(was_running: bool) -> None:
         return
     if was_running != job.status.is_active:
         st.rerun()
-    lines = [cast(CheckLine, line) for line in job.results]
+    lines = [cast(Finding, line) for line in job.results]
     st.caption("Looking …" if was_running else _summary(lines))
     st.markdown(_table(lines))
     if job.reason:
@@ -50,11 +50,11 @@ def _findings(was_running: bool) -> None:
         st.code(as_text(lines), language=None)
 
 
-def _table(lines: list[CheckLine]) -> str:
+def _table(lines: list[Finding]) -> str:
     rows = ["| | What | Found |", "|:--|:--|:--|"]
     for line in lines:
         advice = f" → *{_one_line(line.advice)}*" if line.advice else ""
-        rows.append(f"| {_MARKS[Verdict(line.verdict)]} | **{_one_line(line.name)}** | {_one_line(line.found)}{advice} |")
+        rows.append(f"| {_MARKS[Verdict(line.verdict)]} | **{_one_line(line.name)}** | {_one_line(line.evidence)}{advice} |")
     return "\n".join(rows)
 
 
@@ -63,7 +63,7 @@ def _one_line(words: str) -> str:
     return wording.plain(" ".join(words.split()))
 
 
-def _summary(lines: list[CheckLine]) -> str:
+def _summary(lines: list[Finding]) -> str:
     failed = [line.name for line in lines if line.verdict == Verdict.FAIL]
     return f"To mend: {', '.join(failed)}." if failed else "Everything that training needs works."
 

@@ -1,8 +1,9 @@
 import numpy as np
 
-from core.drawing.diagnosis import Kind, confidence_words, findings
+from core.drawing.diagnosis import confidence_words, findings
 from core.drawing.digit_image import NAIVE, Preprocessing
 from core.drawing.read import read
+from core.finding import Verdict
 from core.model.predictor import Prediction
 from tests.helpers.shapes import drawing
 
@@ -18,12 +19,12 @@ def answer(**shares):
 SURE = answer(_7=0.99)
 
 
-def kinds(found):
-    return {one.kind for one in found}
+def verdicts(found):
+    return {one.verdict for one in found}
 
 
-def words(found, kind):
-    return " ".join(one.words for one in found if one.kind == kind)
+def words(found, verdict):
+    return " ".join(one.evidence for one in found if one.verdict == verdict)
 
 
 def test_a_good_drawing_with_a_sure_answer_has_no_findings():
@@ -34,8 +35,8 @@ def test_a_good_drawing_with_a_sure_answer_has_no_findings():
 def test_what_the_steps_mended_is_told_with_numbers():
     (image,) = read(drawing(7, scale=0.4, x=70, y=70, pen=4)).digits
     found = findings(image, Preprocessing(), SURE)
-    assert kinds(found) == {Kind.MENDED}
-    told = words(found, Kind.MENDED)
+    assert verdicts(found) == {Verdict.MENDED}
+    told = words(found, Verdict.MENDED)
     assert f"{np.hypot(*image.as_drawn.offset):.1f} px off the middle" in told
     assert f"{image.as_drawn.pen:.1f} px wide where MNIST has 2.2" in told
     assert f"{image.as_drawn.longest:.0f} px large" in told
@@ -44,25 +45,25 @@ def test_what_the_steps_mended_is_told_with_numbers():
 def test_the_naive_way_names_each_problem_and_what_mends_it():
     drawn = drawing(7, scale=0.4, x=70, y=70, pen=4)
     (image,) = read(drawn, NAIVE).digits
-    found = [one for one in findings(image, NAIVE, SURE) if one.kind == Kind.PROBLEM]
+    found = [one for one in findings(image, NAIVE, SURE) if one.verdict == Verdict.FAIL]
     assert len(found) == 3
-    mended = {name for one in found for name in one.mend}
+    mended = {name for one in found for name in one.remedy}
     assert mended == {"centre", "crop", "ink", "fit"}
     steps = Preprocessing(**dict.fromkeys(mended, True))
     (better,) = read(drawn, steps).digits
-    assert Kind.PROBLEM not in kinds(findings(better, steps, SURE))
+    assert Verdict.FAIL not in verdicts(findings(better, steps, SURE))
 
 
 def test_pixels_that_are_not_normalised_are_a_problem():
     steps = Preprocessing(normalise=False)
     (image,) = read(drawing(7, pen=20), steps).digits
-    assert [one.mend for one in findings(image, steps, SURE) if one.kind == Kind.PROBLEM] == [("normalise",)]
+    assert [one.remedy for one in findings(image, steps, SURE) if one.verdict == Verdict.FAIL] == [{"normalise": True}]
 
 
 def test_doubt_is_told():
     (image,) = read(drawing(9, pen=20)).digits
-    assert "4 with 41%" in words(findings(image, Preprocessing(), answer(_9=0.45, _4=0.4)), Kind.NOTE)
-    assert "no digit has more than" in words(findings(image, Preprocessing(), answer(_9=0.4)), Kind.NOTE)
+    assert "4 with 41%" in words(findings(image, Preprocessing(), answer(_9=0.45, _4=0.4)), Verdict.NOTE)
+    assert "no digit has more than" in words(findings(image, Preprocessing(), answer(_9=0.4)), Verdict.NOTE)
 
 
 def test_pieces_are_counted():

@@ -13,6 +13,7 @@ import torch
 import core.machine.check
 from core.config.train_config import TrainConfig
 from core.errors import DeviceError
+from core.finding import Verdict
 from core.machine import gpu_check, hardware, installation
 from core.machine.check import as_text, check
 from core.machine.gpu_check import matrix_product
@@ -26,16 +27,15 @@ from core.machine.hardware import (
     numerics,
     usable_cores,
 )
-from core.machine.installation import Verdict
 from core.preflight.speed import measure_rate
 from core.training.reporting import read_memory
 
 
 def test_the_check_finds_what_is_installed():
     lines = {line.name: line for line in check()}
-    assert lines["torch build"].found.startswith(torch.__version__)
+    assert lines["torch build"].evidence.startswith(torch.__version__)
     assert lines["streamlit"].verdict == Verdict.OK
-    assert "GFLOP/s" in lines["Matrix product on cpu"].found
+    assert "GFLOP/s" in lines["Matrix product on cpu"].evidence
     text = as_text(list(lines.values()))
     assert all(name in text for name in lines)
     for line in lines.values():
@@ -67,11 +67,11 @@ def test_a_driver_that_is_too_old_is_told(monkeypatch):
     monkeypatch.setattr(torch.version, "cuda", "13.0")
     line = list(gpu_check.gpu_lines())[-1]
     assert line.verdict == Verdict.FAIL
-    assert "450.51" in line.found
+    assert "450.51" in line.evidence
     assert "newer driver" in line.advice
     monkeypatch.setattr(torch.version, "cuda", None)
     line = list(gpu_check.gpu_lines())[-1]
-    assert "CPU-only build" in line.found
+    assert "CPU-only build" in line.evidence
     assert line.verdict == Verdict.FAIL
 
 
@@ -152,7 +152,7 @@ def test_versions_are_held_against_the_tested_ones_and_conflicts_are_found(monke
     monkeypatch.setattr(installation.metadata, "version", lambda name: "2.0.0" if name == "torch" else real(name))
     (line,) = [line for line in installation.package_lines() if line.name == "Conflicts"]
     assert line.verdict == Verdict.FAIL
-    assert "torchvision needs torch" in line.found
+    assert "torchvision needs torch" in line.evidence
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_versions_are_held_against_the_tested_ones_and_conflicts_are_found(monke
 def test_the_two_kinds_of_wsl_are_told_apart(monkeypatch, release, word, verdict):
     monkeypatch.setattr(installation.platform, "release", lambda: release)
     line = installation.system_line()
-    assert word in line.found
+    assert word in line.evidence
     assert line.verdict == verdict
 
 
@@ -177,7 +177,7 @@ def test_an_old_c_library_and_conda_s_base_are_told(monkeypatch, tmp_path):
     assert installation.environment_line().verdict == Verdict.OK
     (tmp_path / "conda-meta").rmdir()
     monkeypatch.setattr(installation.sys, "base_prefix", str(tmp_path))
-    assert "system's own Python" in installation.environment_line().found
+    assert "system's own Python" in installation.environment_line().evidence
 
 
 @pytest.mark.parametrize("system", ["Kylin Linux Advanced Server V10", "Ubuntu 22.04.5 LTS", "Debian GNU/Linux 12"])
@@ -222,7 +222,7 @@ def fake_gpu(monkeypatch):
 def test_a_gpu_with_little_free_memory_is_told(fake_gpu):
     line = list(gpu_check.gpu_lines())[-1]
     assert line.verdict == Verdict.NOTE
-    assert line.found.startswith("0.5 of 16.0 GiB free")
+    assert line.evidence.startswith("0.5 of 16.0 GiB free")
 
 
 def test_nvml_says_how_busy_a_gpu_is_and_what_others_hold(fake_gpu, monkeypatch):
@@ -234,7 +234,7 @@ def test_nvml_says_how_busy_a_gpu_is_and_what_others_hold(fake_gpu, monkeypatch)
     )
     monkeypatch.setitem(sys.modules, "pynvml", answers)
     assert gpu_load(0) == GpuLoad(0.37, 4 * 2**30)
-    assert "37% busy, 4.0 GiB held by other programs" in list(gpu_check.gpu_lines())[-1].found
+    assert "37% busy, 4.0 GiB held by other programs" in list(gpu_check.gpu_lines())[-1].evidence
     monkeypatch.setitem(sys.modules, "pynvml", None)
     assert gpu_load(0) is None
 
@@ -244,15 +244,15 @@ def test_a_gpu_that_does_not_answer_is_a_finding(fake_gpu, monkeypatch):
         raise RuntimeError("GPU is lost")
 
     monkeypatch.setattr(torch.cuda, "get_device_properties", raising)
-    assert "GPU is lost" in list(gpu_check.gpu_lines())[-1].found
+    assert "GPU is lost" in list(gpu_check.gpu_lines())[-1].evidence
 
 
 def test_builds_for_amd_and_hygon_are_called_by_their_name(fake_gpu, monkeypatch):
     monkeypatch.setattr(torch.version, "hip", "6.4", raising=False)
-    assert "AMD" in next(gpu_check.gpu_lines()).found
+    assert "AMD" in next(gpu_check.gpu_lines()).evidence
     assert "Hygon" in gpu_check.amd_words("2.4.1+das.opt1.dtk2504")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert "sees no such GPU" in list(gpu_check.gpu_lines())[-1].found
+    assert "sees no such GPU" in list(gpu_check.gpu_lines())[-1].evidence
 
 
 def test_too_little_memory_for_the_trial_is_no_broken_gpu(monkeypatch):
@@ -262,7 +262,7 @@ def test_too_little_memory_for_the_trial_is_no_broken_gpu(monkeypatch):
     monkeypatch.setattr(gpu_check, "matrix_product", full)
     line = next(gpu_check.compute_lines("cpu"))
     assert line.verdict == Verdict.NOTE
-    assert "too little memory" in line.found
+    assert "too little memory" in line.evidence
 
 
 @pytest.mark.parametrize("name", ["matrix_product", "convolution"])
@@ -278,7 +278,7 @@ def test_the_check_never_raises(monkeypatch):
     monkeypatch.setattr(core.machine.check, "system_line", broken)
     lines = list(check())
     assert lines[-1].verdict == Verdict.FAIL
-    assert "no such file" in lines[-1].found
+    assert "no such file" in lines[-1].evidence
 
 
 LIMITS = {
