@@ -15,7 +15,7 @@ from core.config.train_config import TrainConfig, settings
 from core.data.sources import data_root, missing_files
 from core.errors import ConfigError, CoreError
 from core.execution.trainer import Trainer
-from core.runs.folder import run_folder, runs_root, saved_states
+from core.runs.folder import RunFolder, run_folder, runs_root
 from core.runs.info import read_info
 from core.runs.reader import RunView, read_config
 from core.status import RunStatus
@@ -116,8 +116,8 @@ def _train(given: argparse.Namespace) -> int:
     signal.signal(signal.SIGTERM, _interrupt)  # as Ctrl-C: stop after this step and save
     if given.resume is not None:
         run_id = given.resume
-        newest = max(saved_states(run_folder(runs, run_id)), default=0)
-        shown = sum(one.step <= newest for one in trainer.read(runs, run_id).validations)
+        newest = max(RunFolder(run_folder(runs, run_id)).states(), default=0)
+        shown = sum(one.step <= newest for one in trainer.readers.read(runs, run_id).validations)
         trainer.resume(run_id, data, runs)
     else:
         run_id = trainer.start(config, data, runs, origin=origin)
@@ -127,7 +127,7 @@ def _train(given: argparse.Namespace) -> int:
         print("\nStopping after this step; press again to give up its last weights.", file=sys.stderr)
         trainer.stop(run_id)
         trainer.wait_until_idle(60)
-    return _report_end(trainer.read(runs, run_id), given.json)
+    return _report_end(trainer.readers.read(runs, run_id), given.json)
 
 
 def _interrupt(*_: object) -> None:
@@ -143,9 +143,9 @@ def _fork(given: argparse.Namespace, runs: Path) -> "Fork":
     folder = run_folder(runs, parent)
     read_info(folder)  # says so when there is no such run
     if mark:
-        path = saved_states(folder).get(int(step) if step.isdecimal() else -1)
+        path = RunFolder(folder).states().get(int(step) if step.isdecimal() else -1)
         if path is None:
-            kept = ", ".join(map(str, saved_states(folder))) or "none"
+            kept = ", ".join(map(str, RunFolder(folder).states())) or "none"
             raise ConfigError({"--fork": f"run {parent} keeps no state of step {step!r:.20}; it keeps {kept}"})
         saved = load_state(path)
     else:
@@ -193,7 +193,7 @@ def _follow(trainer: Trainer, runs: Path, run_id: str, as_json: bool, shown: int
     idle = False
     while not idle:
         idle = trainer.wait_until_idle(0.2)  # once more after the end: the last validation may have come just before
-        snapshot = trainer.read(runs, run_id)
+        snapshot = trainer.readers.read(runs, run_id)
         for validated in snapshot.validations[shown:]:
             evaluation = validated.evaluation
             if as_json:

@@ -7,11 +7,10 @@ from core.config.models import MODELS
 from core.config.text import format_value
 from core.config.train_config import TrainConfig, settings
 from core.errors import RunError
-from core.runs.folder import run_folder, runs_root, saved_states
+from core.runs.folder import RunFolder
 from core.runs.info import RunInfo
 from core.runs.reader import RunView, read_config
 from core.status import RunStatus
-from core.storage.disk_use import disk_bytes
 
 STATUS_WORDS: dict[RunStatus, tuple[str, str, str]] = {
     # status: (word, badge colour, icon)
@@ -75,7 +74,7 @@ def differences(snapshot: RunView) -> str:
     config, info, before = snapshot.config, snapshot.info, TrainConfig()
     if info.parent is not None:
         try:
-            before = read_config(run_folder(runs_root(), info.parent))
+            before = read_config(RunFolder.of(info.parent).path)
         except RunError:
             return ""  # what was changed against it is not known any more
     shown = []
@@ -89,7 +88,7 @@ def differences(snapshot: RunView) -> str:
 
 def disk_words(folder: Path) -> str:
     """What a run keeps on the disk, and what for."""
-    sizes, states = disk_bytes(folder), len(saved_states(folder))
+    sizes, states = RunFolder(folder).disk_bytes(), len(RunFolder(folder).states())
     return (
         f"On disk: {sum(sizes.values()) / 2**20:.1f} MiB. {states} checkpoint{'s' if states != 1 else ''} to resume from "
         f"({sizes['states'] / 2**20:.1f} MiB), snapshots of the weights along the way ({sizes['snapshots'] / 2**20:.1f} "

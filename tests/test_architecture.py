@@ -41,6 +41,8 @@ WITHOUT_TORCH = [
     "core.runs",
     "core.status",
     "core.events",
+    "core.execution.process",
+    "core.execution.readers",
     "core.execution.trainer",
     "core.execution.jobs",
     "dashboard.shell",
@@ -109,9 +111,9 @@ def test_the_words_of_core_name_no_page():
                 assert not re.search(r"\b(Train|Draw|Runs|Environment|Train/eval) page", node.value), f"{module}: {node.value}"
 
 
-def test_only_the_trainer_and_its_jobs_know_threads():
+def test_only_the_execution_of_runs_and_jobs_knows_threads():
     threaded = [module for module, path in MODULES.items() if {"threading", "concurrent.futures"} & imported_names(path)]
-    assert threaded == ["core.execution.jobs", "core.execution.trainer"]
+    assert threaded == [f"core.execution.{name}" for name in ("jobs", "process", "readers", "trainer")]
 
 
 def test_only_the_sessions_touch_streamlits_state_and_caches():

@@ -5,6 +5,8 @@ jobs.py         Jobs: what takes over a second besides training, such as a downl
 kept_states.py  Which saved states of a run are kept, found again, and forgotten.
 lesson.py       A lesson: a run that starts from another run's weights and sees a person's drawings among the training digits.
 origin.py       What a run may start from when it does not start anew: a fork's or a lesson's parent, and whatever comes.
+process.py      What there is one of in a process that serves pages: its trainer, its other jobs, its readers of runs.
+readers.py      Runs as their folders show them, whoever trains them: many viewers of one run share the reading.
 recorder.py     One run from its data to its last weights, written to its folder as it goes. Knows no threads.
 trainer.py      The thread that trains: a queue of runs, start, pause, resume, stop.
 """

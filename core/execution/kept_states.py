@@ -4,7 +4,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from core.errors import CheckpointError
-from core.runs.folder import saved_states, state_path
+from core.runs.folder import RunFolder
 from core.training.saved_state import SavedState, load_state
 
 
@@ -15,11 +15,11 @@ def newest_state(run: Path, up_to: int | None = None) -> SavedState:
         CheckpointError: there is none, or all are damaged; says which and why.
     """
     problems = []
-    for step, path in reversed(saved_states(run).items()):
+    for step, path in reversed(RunFolder(run).states().items()):
         if up_to is not None and step > up_to:
             problems.append(f"{path.name} is of a step whose metrics are missing: they reach to step {up_to:,}. Fork it.")
             continue
-        for one in dict.fromkeys((path, state_path(run, step, kept=True))):  # of one step there may be both
+        for one in dict.fromkeys((path, RunFolder(run).state(step, kept=True))):  # of one step there may be both
             if not one.exists():
                 continue
             try:
@@ -35,19 +35,22 @@ def newest_state(run: Path, up_to: int | None = None) -> SavedState:
 def thin_out(run: Path, keep: int, best_step: int = 0) -> None:
     """Delete all but the `keep` newest states; those a person asked for stay, and so does that of the best validation."""
     automatic = [
-        path for step, path in saved_states(run).items() if not path.stem.endswith("-kept") and not 0 < step == best_step
+        path for step, path in RunFolder(run).states().items() if not path.stem.endswith("-kept") and not 0 < step == best_step
     ]
     for path in automatic[: max(0, len(automatic) - keep)]:
         with suppress(OSError):  # it is in the way of nobody
             path.unlink()
 
 
-def forget_after(run: Path, step: int) -> None:
-    """Delete the states after a step that a run goes on from; those a person asked for stay.
+def rewind(run: Path, step: int) -> None:
+    """Delete the states and snapshots after a step that a run goes on from; states that a person asked for stay.
 
-    They are damaged, or of steps that are trained again, and would count as the newest.
+    They are damaged, or of steps that are trained again, and would count as the newest. The metrics are taken back by
+    `RunWriter.take_back`.
     """
-    for later, path in saved_states(run).items():
-        if later > step and not path.stem.endswith("-kept"):
-            with suppress(OSError):
-                path.unlink()
+    folder = RunFolder(run)
+    later = [path for after, path in folder.states().items() if after > step and not path.stem.endswith("-kept")]
+    later += [path for after, path in folder.snapshots().items() if after > step]
+    for path in later:
+        with suppress(OSError):
+            path.unlink()

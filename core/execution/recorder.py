@@ -12,12 +12,12 @@ import torch
 from torch import Tensor
 
 from core.config.train_config import TrainConfig
-from core.data.batches import Batches, make_batches
-from core.data.drawn_batches import LessonBatches
+from core.data.batches import Batches
+from core.data.run_batches import run_batches
 from core.data.sources import load_splits
 from core.errors import CoreError, RunError
 from core.events import Event, StepDone, Tested, Validated
-from core.execution.kept_states import forget_after, newest_state, thin_out
+from core.execution.kept_states import newest_state, rewind, thin_out
 from core.execution.origin import Origin
 from core.machine.hardware import (
     environment,
@@ -30,8 +30,8 @@ from core.machine.hardware import (
 )
 from core.model.weights import copy_weights, save_weights
 from core.runs.drawings import load_drawings, save_drawings
-from core.runs.folder import saved_states, state_path
-from core.runs.snapshots import forget_snapshots_after, snapshot_path, snapshot_steps
+from core.runs.folder import RunFolder
+from core.runs.snapshots import snapshot_steps
 from core.runs.writer import RunWriter
 from core.training.loop import train
 from core.training.reporting import restart_clock, take_pending
@@ -58,7 +58,7 @@ def write_origin(writer: RunWriter, config: TrainConfig, origin: Origin, *, besi
     state = origin.first_state(config, beside_pages=beside_pages)
     if (drawings := origin.drawings_for(writer.folder.parent)) is not None:
         save_drawings(writer.folder, drawings)
-    save_state(state_path(writer.folder, state.step), state)
+    save_state(RunFolder(writer.folder).state(state.step), state)
 
 
 class RecordedRun:
@@ -94,9 +94,7 @@ class RecordedRun:
         self._device = state.device
         reset_peak_memory(state.device)
         with numerics(state.threads, deterministic=self._config.deterministic):
-            self._batches = make_batches(self._config, splits.train, state.device)
-            if (drawings := load_drawings(self._writer.folder)) is not None:
-                self._batches = LessonBatches(self._batches, self._config, drawings, state.device)
+            self._batches = run_batches(self._config, splits.train, load_drawings(self._writer.folder), state.device)
             if state.step != self._saved_step:
                 self.save_state()  # so that the run can go on, without its parent too, whenever its process is killed
             for event in train(state, self._batches, splits.validation, splits.test):
@@ -120,7 +118,7 @@ class RecordedRun:
         if state is None:
             return
         self.flush()
-        save_state(state_path(self._writer.folder, state.step, kept=kept), state)
+        save_state(RunFolder(self._writer.folder).state(state.step, kept=kept), state)
         thin_out(self._writer.folder, self._config.checkpoints_kept, state.best_step)
         self._saved_step, self._saved_at = state.step, monotonic()
         restart_clock(state)  # writing is no training time
@@ -129,7 +127,7 @@ class RecordedRun:
         """The newest state that the recorded metrics reach up to: of a fork or a lesson its first one (`write_origin`), of a
         run that is taken up its last; without any the state of a new run."""
         folder = self._writer.folder
-        if not saved_states(folder):
+        if not RunFolder(folder).states():
             if (parent := self._writer.info.parent) and not self._goes_on:
                 raise RunError(
                     f"What run {parent} was to hand over is missing: the server ended while it was written. Start "
@@ -148,16 +146,15 @@ class RecordedRun:
         folder, scored = self._writer.folder, bool(state.best_weights)
         best = state.best_score[0] if scored and state.best_score[0] >= 0 else None
         self._writer.take_back(state.step, state.validated_step, state.seconds, best)
-        forget_after(folder, state.step)
-        forget_snapshots_after(folder, state.step)
-        (folder / "last.pt").unlink(missing_ok=True)
+        rewind(folder, state.step)
+        RunFolder(folder).last.unlink(missing_ok=True)
         if scored:
-            save_weights(folder / "best.pt", state.best_weights, self._config, state.best_step, best)
+            save_weights(RunFolder(folder).best, state.best_weights, self._config, state.best_step, best)
         else:
-            (folder / "best.pt").unlink(missing_ok=True)
+            RunFolder(folder).best.unlink(missing_ok=True)
 
     def _keep_snapshot(self, state: TrainState) -> None:
-        path = snapshot_path(self._writer.folder, state.step)
+        path = RunFolder(self._writer.folder).snapshot(state.step)
         save_weights(path, copy_weights(state.model), self._config, state.step, None, durable=False)
         self._kept_step = state.step
 
@@ -188,11 +185,11 @@ class RecordedRun:
         folder = self._writer.folder
         if not state.whole:
             saved = newest_state(folder, state.step)
-            save_weights(folder / "last.pt", saved.content["model"], self._config, saved.step, None)
+            save_weights(RunFolder(folder).last, saved.content["model"], self._config, saved.step, None)
             return
         step, validated = state.step, self._validated
         accuracy = validated.evaluation.accuracy if validated and validated.step == step else None
-        save_weights(folder / "last.pt", copy_weights(state.model), self._config, step, accuracy)
+        save_weights(RunFolder(folder).last, copy_weights(state.model), self._config, step, accuracy)
         if step != self._saved_step:
             self.save_state()
 
@@ -223,7 +220,7 @@ class RecordedRun:
         if isinstance(event, Validated):
             self._validated = event
             if is_best:  # before it is recorded: a score whose weights a kill took would have no file
-                path = self._writer.folder / "best.pt"
+                path = RunFolder(self._writer.folder).best
                 save_weights(path, state.best_weights, self._config, event.step, event.evaluation.accuracy)
             if event.best:
                 self._writer.update(best_accuracy=event.evaluation.accuracy)

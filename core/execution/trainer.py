@@ -1,18 +1,16 @@
 """The thread that trains: a queue of runs, start, pause, resume, stop.
 
 What a run has reached is in its folder; this file holds only what a folder cannot: who waits, who is asked to pause or
-stop. There is one `Trainer` a process (`get_trainer`), kept here rather than in a cache of the user interface, which would
-start a second one when its code is edited.
+stop. A process that serves pages has one (`process.get_trainer`).
 """
 
-import atexit
 import gc
 import shutil
 import threading
 import traceback
 from collections import OrderedDict
 from contextlib import closing, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -21,11 +19,11 @@ from core.config.presets import preset_of
 from core.config.train_config import TrainConfig
 from core.errors import CoreError, RunError
 from core.events import RunStarted
-from core.execution.jobs import Jobs
 from core.execution.origin import Origin
+from core.execution.readers import Readers
 from core.runs.folder import run_folder
-from core.runs.info import RunInfo, can_go_on, read_info
-from core.runs.reader import RunReader, RunView, read_config
+from core.runs.info import can_go_on, read_info
+from core.runs.reader import read_config
 from core.runs.writer import RunWriter
 from core.status import RunStatus
 from core.storage.disk_use import check_disk
@@ -36,9 +34,6 @@ if TYPE_CHECKING:
 MAX_QUEUE = 20
 SHUT_DOWN = "ShutDown"  # RunInfo.failure of a run that would have gone on
 _SHUTDOWN_SECONDS = 8.0
-_MAX_READERS = 16  # a page overlays twelve runs
-# A busy machine may bring a browser's second message about one click after four.
-_DOUBLE_CLICK_SECONDS = 8.0
 
 
 @dataclass(eq=False)
@@ -48,20 +43,13 @@ class _Run:
     writer: RunWriter
     config: TrainConfig
     data_root: Path
-    token: str | None
-    double_click_until: float
     pause: threading.Event = field(default_factory=threading.Event)
     stop: threading.Event = field(default_factory=threading.Event)
     status: RunStatus = RunStatus.QUEUED
-    origin: "tuple[str, int] | None" = None  # of a fork or a lesson: its parent and the step
     weights: "LiveWeights | None" = None
     weights_wanted: threading.Event = field(default_factory=threading.Event)
     save_wanted: threading.Event = field(default_factory=threading.Event)
     goes_on: bool = False
-
-
-def _origin_key(origin: Origin | None) -> tuple[str, int] | None:
-    return (origin.parent, origin.parent_step) if origin is not None else None
 
 
 @dataclass(frozen=True)
@@ -79,19 +67,17 @@ class Trainer:
         beside_pages: the process also serves pages, so a core is left to them.
 
     Attributes:
-        jobs: what else this process does apart from its pages.
+        readers: the runs as their folders show them, and endings that no disk took.
     """
 
     def __init__(self, *, beside_pages: bool = True) -> None:
-        self.jobs = Jobs()
+        self.readers = Readers()
         self._beside_pages = beside_pages
         self._lock = threading.Lock()
         self._wake = threading.Condition(self._lock)
         self._runs: OrderedDict[str, _Run] = OrderedDict()  # active ones, in the order of their turn
         self._thread: threading.Thread | None = None
         self._closing = False
-        self._unwritten: dict[str, RunInfo] = {}  # endings that the disk did not take
-        self._readers: OrderedDict[Path, tuple[threading.Lock, RunReader]] = OrderedDict()
 
     def start(
         self,
@@ -99,13 +85,11 @@ class Trainer:
         data_root: Path,
         runs_root: Path,
         *,
-        token: str | None = None,
         origin: Origin | None = None,
     ) -> str:
         """Put a run in line and return its id; it begins at once when nothing runs.
 
         Args:
-            token: who starts. The same thing by the same one within a few seconds is a double click: one run.
             origin: what to start from, when the run is not to start anew.
 
         Raises:
@@ -115,17 +99,11 @@ class Trainer:
         config.validate()
         check_disk(runs_root, config.checkpoints_kept)
         with self._wake:
-            wanted = token, config, _origin_key(origin)
-            for run_id, run in self._runs.items():
-                known = run.token, run.config, run.origin
-                if token is not None and known == wanted and monotonic() < run.double_click_until:
-                    return run_id
             self._check_room()
             writer = RunWriter.create(runs_root, config, preset_of(config))
             if origin is not None:
                 self._write_origin(writer, config, origin)
-            until = monotonic() + _DOUBLE_CLICK_SECONDS
-            self._queue(_Run(writer, config, data_root, token, until, origin=_origin_key(origin)))
+            self._queue(_Run(writer, config, data_root))
             return writer.run_id
 
     def _write_origin(self, writer: RunWriter, config: TrainConfig, origin: Origin) -> None:
@@ -165,10 +143,9 @@ class Trainer:
             if not can_go_on(folder, info):
                 raise RunError(f"Run {run_id} keeps no saved state to go on from.")
             config = read_config(folder)
-            self._unwritten.pop(run_id, None)
-            self._readers.pop(folder.absolute(), None)
+            self.readers.forget(folder)
             writer = RunWriter.reopen(folder)
-            self._queue(_Run(writer, config, data_root, None, monotonic(), goes_on=True))
+            self._queue(_Run(writer, config, data_root, goes_on=True))
 
     def _check_room(self) -> None:
         if self._closing:
@@ -236,22 +213,6 @@ class Trainer:
         run.weights_wanted.set()
         return run.weights
 
-    def read(self, runs_root: Path, run_id: str) -> RunView:
-        """A run as its folder shows it, whoever trains it. Many viewers of one run share the reading.
-
-        Raises RunError when there is no such run or it cannot be read.
-        """
-        folder = run_folder(runs_root, run_id).absolute()
-        with self._lock:
-            lock, reader = self._readers.setdefault(folder, (threading.Lock(), RunReader(folder)))
-            self._readers.move_to_end(folder)
-            while len(self._readers) > _MAX_READERS:
-                self._readers.popitem(last=False)
-        with lock:
-            snapshot = reader.read()
-        unwritten = self._unwritten.get(run_id)
-        return replace(snapshot, info=unwritten) if unwritten else snapshot
-
     def shutdown(self, seconds: float = _SHUTDOWN_SECONDS) -> None:
         """Stop everything, save what there is, and wait for it at most so long."""
         with self._wake:
@@ -259,7 +220,6 @@ class Trainer:
             for run in self._runs.values():
                 run.stop.set()
             self._wake.notify_all()
-        self.jobs.shutdown()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(seconds)
 
@@ -300,7 +260,7 @@ class Trainer:
             self._set(run, ending.status, ending.reason, ending.details, ending.failure)
         except RunError:
             run.status = ending.status
-            self._unwritten[run.writer.run_id] = run.writer.info
+            self.readers.tell_instead(run.writer.info)
         with suppress(Exception):
             run.writer.close()
 
@@ -367,17 +327,3 @@ def clear_frames_of(error: BaseException) -> None:
     while error is not None:
         traceback.clear_frames(error.__traceback__)
         error = error.__cause__ or error.__context__  # pyright: ignore[reportAssignmentType]
-
-
-_trainer: Trainer | None = None
-_trainer_lock = threading.Lock()
-
-
-def get_trainer() -> Trainer:
-    """The trainer of this process. It is shut down when the process ends, so that a run's last weights are saved."""
-    global _trainer
-    with _trainer_lock:
-        if _trainer is None:
-            _trainer = Trainer()
-            atexit.register(_trainer.shutdown)
-        return _trainer

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from core.answers import answers_of
 from core.errors import CoreError, RunError
 from core.model.predictor import Images, load_predictor
-from core.runs.snapshots import kept_snapshots
+from core.runs.folder import RunFolder
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +47,7 @@ def travel(run: Path, images: Images) -> Travel:
         RunError: the run keeps no snapshot that can be read.
     """
     steps, answers, damaged = [], [], []
-    for step, path in kept_snapshots(run).items():
+    for step, path in RunFolder(run).snapshots().items():
         try:
             answers.append(np.stack([one.probabilities for one in load_predictor(path).predict(images)]))
             steps.append(step)

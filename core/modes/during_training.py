@@ -3,9 +3,8 @@
 import copy
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -14,16 +13,16 @@ from torch import nn
 from torch.nn import functional as F
 
 from core.config.train_config import TrainConfig
-from core.data.batches import Batch, Batches, augments, make_batches
-from core.data.drawn_batches import LessonBatches
+from core.data.batches import Batch, augments
+from core.data.run_batches import groups_of_steps, replayed_batches
 from core.data.sources import Splits, load_splits
 from core.errors import CoreError, RunError
 from core.model.networks import enter_train_mode, reseed_dropout
 from core.model.predictor import load_predictor
 from core.modes.copies import EVAL, Answers, Indices, ask, batches_of, forward, some_digits, switched
 from core.runs.drawings import load_drawings
+from core.runs.folder import RunFolder
 from core.runs.reader import RunReader, RunView
-from core.runs.snapshots import kept_snapshots
 from core.status import Progress, result_of
 
 MAX_STEPS = 25
@@ -74,7 +73,9 @@ def mode_gap(run: Path, data_root: Path, known: Mapping[int, GapPoint] | None = 
     snapshot = RunReader(run).read()
     first = snapshot.info.first_step  # a fork's own steps begin there
     kept = {
-        step: path for step, path in kept_snapshots(run).items() if 0 < step <= snapshot.step and step - window(step) >= first
+        step: path
+        for step, path in RunFolder(run).snapshots().items()
+        if 0 < step <= snapshot.step and step - window(step) >= first
     }
     if not kept:
         raise RunError(f"Run {run.name} keeps no snapshot after a step yet. Runs keep them while they train.")
@@ -97,29 +98,16 @@ class _Source:
     def __init__(self, config: TrainConfig, run: Path, data_root: Path) -> None:
         self.config = config
         splits, drawings = _splits(config, data_root), load_drawings(run)
-        device = torch.device("cpu")
-        self._batches: Batches = make_batches(replace(config, workers=0), splits.train, device)
-        plain = replace(config, workers=0, augment_shift=0, augment_rotation=0.0, augment_scale=0.0)
-        self._clean: Batches = make_batches(plain, splits.train, device)
+        self._batches = replayed_batches(config, splits.train, drawings)
+        self._plain = replayed_batches(config, splits.train, drawings, augmented=False)
         self.augments = drawings is not None or augments(config)
-        if drawings is not None:
-            self._batches = LessonBatches(self._batches, config, drawings, device)
-            self._clean = LessonBatches(self._clean, config, drawings, device, moved=False)
         self.validation = some_digits(splits.validation, _VALIDATION_DIGITS)
 
-    def last_batches(self, step: int, *, augmented: bool = True) -> list[Batch]:
-        """The batches of the last `window(step)` steps up to `step`, as training saw them; `augmented=False`: the same
-        digits as they are."""
-        batches = self._batches if augmented else self._clean
-        config, found, first = self.config, [], step - window(step)
-        per_epoch, group = config.steps_per_epoch(), config.accumulation_steps
-        while first < step:
-            epoch, place = divmod(first, per_epoch)
-            last = min(step - epoch * per_epoch, per_epoch)
-            count = min(last * group, config.batches_per_epoch()) - place * group
-            found += islice(batches.epoch(epoch, place * group), count)
-            first = epoch * per_epoch + last
-        return found
+    def last_groups(self, step: int, *, augmented: bool = True) -> list[list[Batch]]:
+        """The batches of each of the last `window(step)` updates up to `step`, as training saw them; `augmented=False`: the
+        same digits as they are."""
+        batches = self._batches if augmented else self._plain
+        return list(groups_of_steps(self.config, batches, step - window(step), step))
 
 
 @lru_cache(maxsize=2)
@@ -129,10 +117,10 @@ def _splits(config: TrainConfig, data_root: Path) -> Splits:
 
 def _point(snapshot: RunView, step: int, path: Path, source: _Source) -> GapPoint:
     predictor = load_predictor(path)
-    twin, batches = switched(predictor.model, EVAL), source.last_batches(step)
-    in_eval = _answers(twin, batches)
-    clean = _answers(twin, source.last_batches(step, augmented=False)) if source.augments else in_eval
-    again = _in_train_mode(predictor.model, source.config, step, batches)
+    twin, groups = switched(predictor.model, EVAL), source.last_groups(step)
+    in_eval = _answers(twin, groups)
+    clean = _answers(twin, source.last_groups(step, augmented=False)) if source.augments else in_eval
+    again = _in_train_mode(predictor.model, source.config, step, groups)
     last = step - snapshot.info.first_step
     rows = slice(last - window(step), last)
     weights = snapshot.steps.column("images")[rows].astype(np.float64)
@@ -155,27 +143,23 @@ def _point(snapshot: RunView, step: int, path: Path, source: _Source) -> GapPoin
     )
 
 
-def _answers(twin: nn.Module, batches: list[Batch]) -> Answers:
-    return Answers(torch.cat([forward(twin, images) for images, _ in batches]).numpy(), _labels(batches))
+def _answers(twin: nn.Module, groups: list[list[Batch]]) -> Answers:
+    return Answers(torch.cat([forward(twin, images) for group in groups for images, _ in group]).numpy(), _labels(groups))
 
 
-def _labels(batches: list[Batch]) -> Indices:
-    return torch.cat([labels for _, labels in batches]).numpy()
+def _labels(groups: list[list[Batch]]) -> Indices:
+    return torch.cat([labels for group in groups for _, labels in group]).numpy()
 
 
-def _in_train_mode(model: nn.Module, config: TrainConfig, step: int, batches: list[Batch]) -> Answers:
+def _in_train_mode(model: nn.Module, config: TrainConfig, step: int, groups: list[list[Batch]]) -> Answers:
     """The batches in train mode as the run means it, each group with the dropout masks that its update had."""
     twin = copy.deepcopy(model).requires_grad_(False)
     enter_train_mode(twin, config)
-    first, per_epoch, logits = step - window(step), config.steps_per_epoch(), []
-    todo = list(batches)
-    for number in range(first, step):
-        left = config.batches_per_epoch() - number % per_epoch * config.accumulation_steps
+    logits = []
+    for number, group in enumerate(groups, step - window(step)):
         reseed_dropout(twin, config.seed, number)
-        for images, _ in todo[: min(config.accumulation_steps, left)]:
-            logits.append(forward(twin, images))
-        del todo[: min(config.accumulation_steps, left)]
-    return Answers(torch.cat(logits).numpy(), _labels(batches))
+        logits += [forward(twin, images) for images, _ in group]
+    return Answers(torch.cat(logits).numpy(), _labels(groups))
 
 
 def _loss(answers: Answers, smoothing: float) -> float:

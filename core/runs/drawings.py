@@ -10,24 +10,24 @@ import numpy.typing as npt
 
 from core.data.sources import Digits
 from core.errors import RunError
+from core.runs.folder import DRAWINGS
 from core.storage.archives import ArchiveError, read_archive
 
 MAX_DRAWINGS = 10
-DRAWINGS_FILE = "drawings.npz"
 _MAX_FILE_BYTES, _MAX_ARRAY_BYTES = 2**18, 2**16
 
 
 def save_drawings(run: Path, drawings: Digits) -> None:
     """Keep a lesson's drawings in its run's folder. Raises RunError."""
     try:
-        np.savez_compressed(run / DRAWINGS_FILE, images=drawings.images, labels=drawings.labels)
+        np.savez_compressed(run / DRAWINGS, images=drawings.images, labels=drawings.labels)
     except OSError as error:
         raise RunError(f"The drawings of run {run.name} cannot be saved: {error.strerror or error}.") from error
 
 
 def load_drawings(run: Path) -> Digits | None:
     """The drawings of a lesson; None for a run that is none. Raises RunError when they are damaged or no such drawings."""
-    path = run / DRAWINGS_FILE
+    path = run / DRAWINGS
     if not path.exists():
         return None
     try:

@@ -10,6 +10,7 @@ runs/<id>/config.json        settings (TrainConfig.to_json)
           snapshots/         weights along the way (core.runs.snapshots)
           states/            whole training states to go on from (core.training.saved_state)
           drawings.npz       what a lesson taught besides its data set (core.execution.lesson)
+          notes.json         what a person says about the run (core.runs.notes)
           lock               held by the process that trains, so that a killed run is not taken for a running one
 """
 
@@ -17,12 +18,95 @@ import os
 import re
 import secrets
 import time
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from core.errors import RunError
 
+CONFIG, ENVIRONMENT, STATUS, NOTES = "config.json", "environment.json", "status.json", "notes.json"
+STEPS, REPORTS, EVENTS = "steps.bin", "reports.bin", "events.jsonl"
+BEST, LAST, DRAWINGS, LOCK = "best.pt", "last.pt", "drawings.npz", "lock"
+SNAPSHOTS, STATES = "snapshots", "states"
+# What a run's folder holds, its lock and half-written files left out: what leaves in a zip and may come in with one.
+FILES = (CONFIG, ENVIRONMENT, STATUS, NOTES, STEPS, REPORTS, EVENTS, BEST, LAST, DRAWINGS)
+
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
-_STATE = re.compile(r"step-(\d{8})(-kept)?\.pt", re.ASCII)
+_BY_STEP = {
+    SNAPSHOTS: re.compile(r"step-(\d{8})\.pt", re.ASCII),
+    STATES: re.compile(r"step-(\d{8})(-kept)?\.pt", re.ASCII),
+}
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """The files of one run by what they are; nothing is read or written here, but names are listed."""
+
+    path: Path
+
+    @classmethod
+    def of(cls, run_id: str) -> Self:
+        """A run of this process's runs folder. Raises RunError for an id that is none."""
+        return cls(run_folder(runs_root(), run_id))
+
+    @property
+    def best(self) -> Path:
+        """The weights of the best validation."""
+        return self.path / BEST
+
+    @property
+    def last(self) -> Path:
+        """The weights after the last step."""
+        return self.path / LAST
+
+    def weights(self, which: str) -> Path:
+        """The file of "best" or "last" weights."""
+        return {"best": self.best, "last": self.last}[which]
+
+    def snapshot(self, step: int) -> Path:
+        """Where the weights of a step are kept."""
+        return self.path / SNAPSHOTS / f"step-{step:08d}.pt"
+
+    def snapshots(self) -> dict[int, Path]:
+        """Step -> file of the snapshots that the run has so far, by step."""
+        return self._by_step(SNAPSHOTS)
+
+    def state(self, step: int, *, kept: bool = False) -> Path:
+        """Where the training state of a step lies; `kept`: a person asked for it, so it is never thinned out."""
+        return self.path / STATES / f"step-{step:08d}{'-kept' if kept else ''}.pt"
+
+    def states(self) -> dict[int, Path]:
+        """Step -> file of the training states that the run can go on from, by step. Of one step that was saved by itself and
+        by hand the automatic file is given, so that it can be thinned out."""
+        return self._by_step(STATES)
+
+    def _by_step(self, part: str) -> dict[int, Path]:
+        try:
+            names = [
+                (match, entry) for entry in (self.path / part).iterdir() if (match := _BY_STEP[part].fullmatch(entry.name))
+            ]
+        except OSError:
+            return {}
+        # In this order the shorter, automatic name of a state comes last and stays.
+        names.sort(key=lambda named: -len(named[1].name))
+        return dict(sorted({int(match[1]): entry for match, entry in names}.items()))
+
+    def disk_bytes(self) -> dict[str, int]:
+        """What the run takes on the disk, in bytes: "states", "snapshots", and the "rest" (metrics, best and last weights)."""
+        sizes = {STATES: 0, SNAPSHOTS: 0, "rest": 0}
+        for part in sizes:
+            with suppress(OSError), os.scandir(self.path if part == "rest" else self.path / part) as entries:
+                for entry in entries:
+                    with suppress(FileNotFoundError):  # thinned out meanwhile
+                        sizes[part] += entry.stat().st_size if entry.is_file() else 0
+        return sizes
+
+
+def is_run_file(name: str) -> bool:
+    """True for a file that a run's folder holds, named from that folder on with "/", such as "states/step-00000010.pt"."""
+    part, _, file = name.rpartition("/")
+    return name in FILES if not part else part in _BY_STEP and _BY_STEP[part].fullmatch(file) is not None
 
 
 def runs_root() -> Path:
@@ -55,19 +139,3 @@ def run_names(root: Path) -> list[str]:
             return [entry.name for entry in entries if _ID.fullmatch(entry.name) and entry.is_dir()]
     except OSError:
         return []
-
-
-def state_path(folder: Path, step: int, *, kept: bool = False) -> Path:
-    """Where the training state of a step lies; `kept`: a person asked for it, so it is never thinned out."""
-    return folder / "states" / f"step-{step:08d}{'-kept' if kept else ''}.pt"
-
-
-def saved_states(folder: Path) -> dict[int, Path]:
-    """Step -> file of the training states that a run can go on from, by step; looks at names only. Of one step that was saved
-    by itself and by hand the automatic file is given, so that it can be thinned out."""
-    try:
-        found = {path.name: int(match[1]) for path in (folder / "states").iterdir() if (match := _STATE.fullmatch(path.name))}
-    except OSError:
-        return {}
-    # In this order the shorter, automatic name comes last and stays.
-    return dict(sorted((step, folder / "states" / name) for name, step in sorted(found.items(), key=lambda one: -len(one[0]))))

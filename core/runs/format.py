@@ -12,13 +12,14 @@ import numpy.typing as npt
 
 from core.errors import NewerFormatError
 from core.events import REPORT_DTYPE, STEP_DTYPE
+from core.runs.folder import REPORTS, STEPS
 
 VERSION = 1
 
 # By version and file. Written out, so that a change of today's rows cannot change what is read from an old file.
 DTYPES: dict[int, dict[str, np.dtype[np.void]]] = {
     1: {
-        "steps.bin": np.dtype(
+        STEPS: np.dtype(
             [
                 ("step", "<u8"),
                 ("seconds", "<f8"),
@@ -29,7 +30,7 @@ DTYPES: dict[int, dict[str, np.dtype[np.void]]] = {
                 ("images", "<u4"),
             ]
         ),
-        "reports.bin": np.dtype(
+        REPORTS: np.dtype(
             [
                 ("step", "<u8"),
                 ("seconds", "<f8"),
@@ -70,7 +71,7 @@ def stored_dtype(name: str, version: int) -> np.dtype[np.void]:
 
 def current_dtype(name: str) -> np.dtype[np.void]:
     """What a row of this file is today."""
-    return STEP_DTYPE if name == "steps.bin" else REPORT_DTYPE
+    return STEP_DTYPE if name == STEPS else REPORT_DTYPE
 
 
 def converted(rows: npt.NDArray[np.void], dtype: np.dtype[np.void]) -> npt.NDArray[np.void]:

@@ -9,14 +9,14 @@ from typing import Any
 from core.config.text import format_value
 from core.config.train_config import TrainConfig
 from core.errors import NewerFormatError, RunError
-from core.runs.folder import run_names
+from core.runs.folder import CONFIG, NOTES, STATUS, STEPS, run_names
 from core.runs.info import RunInfo, read_info
-from core.runs.notes import FILE, RunNotes, read_notes
+from core.runs.notes import RunNotes, read_notes
 from core.runs.reader import read_config
 from core.status import RunStatus
 
 # By these files a row is known to be as it was.
-_WATCHED = ("status.json", "config.json", FILE)
+_WATCHED = (STATUS, CONFIG, NOTES)
 RESULTS = {
     "best_accuracy": "Best validation accuracy",
     "test_accuracy": "Test accuracy",
@@ -138,7 +138,7 @@ def read_row(folder: Path) -> RunRow | None:
     except NewerFormatError as error:
         return RunRow(info, notes, config, str(error))
     except RunError as error:
-        if not any((folder / name).exists() for name in ("status.json", "config.json", "steps.bin")):
+        if not any((folder / name).exists() for name in (STATUS, CONFIG, STEPS)):
             return None
         problems.append(f"status.json cannot be read: what became of it is unknown. ({error})")
     try:

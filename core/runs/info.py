@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from core.errors import RunError
-from core.runs.folder import run_names, saved_states
+from core.runs.folder import STATUS, RunFolder, run_names
 from core.runs.format import check_version
 from core.runs.lock import is_held
 from core.status import RunStatus
@@ -72,13 +72,15 @@ def can_go_on(folder: Path, info: RunInfo) -> bool:
     """True for a run that was not trained to its end and can be: it keeps a state, or waited and never began."""
     if info.status.is_active or info.status == RunStatus.FINISHED:
         return False
-    return bool(saved_states(folder)) or not (info.parent or info.imported or info.step or (folder / "best.pt").exists())
+    return bool(RunFolder(folder).states()) or not (
+        info.parent or info.imported or info.step or RunFolder(folder).best.exists()
+    )
 
 
 def read_status(folder: Path) -> RunInfo:
     """What status.json says, whoever holds the run. Raises RunError when it cannot be read."""
     try:
-        values = json_object((folder / "status.json").read_bytes())
+        values = json_object((folder / STATUS).read_bytes())
         check_version(values, folder.name)
         info = record(RunInfo, {**values, "run_id": folder.name})
         if not all(math.isfinite(value) for value in asdict(info).values() if isinstance(value, float)):

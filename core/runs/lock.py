@@ -7,6 +7,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from core.errors import RunError
+from core.runs.folder import LOCK
 
 try:
     import fcntl
@@ -24,7 +25,7 @@ def is_held(folder: Path) -> bool:
     written can be looked at, too.
     """
     if fcntl is None:  # Windows
-        lock = FileLock(folder / "lock", thread_local=False)
+        lock = FileLock(folder / LOCK, thread_local=False)
         try:
             lock.acquire(timeout=0.05)
         except Timeout:
@@ -34,7 +35,7 @@ def is_held(folder: Path) -> bool:
         lock.release()
         return False
     try:
-        with open(folder / "lock", "rb") as stream:
+        with open(folder / LOCK, "rb") as stream:
             fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
@@ -55,7 +56,7 @@ def held(folder: Path) -> Iterator[None]:
 
 def locked(folder: Path, when_held: str, what: str) -> FileLock:
     """A run's lock, taken. Raises RunError: "Run X" with `when_held`, or that it cannot be `what`."""
-    lock = FileLock(folder / "lock", thread_local=False)
+    lock = FileLock(folder / LOCK, thread_local=False)
     try:
         lock.acquire(timeout=_LOCK_SECONDS)
     except Timeout:

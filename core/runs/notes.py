@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import RunError
+from core.runs.folder import NOTES
 from core.storage.atomic import replace_text
 from core.storage.records import json_object, record
 
-FILE = "notes.json"
 MAX_NAME, MAX_TAG, MAX_TAGS, MAX_NOTE = 80, 30, 12, 2000
 
 
@@ -26,11 +26,11 @@ class RunNotes:
 def read_notes(folder: Path) -> RunNotes:
     """The notes of a run; empty ones when there are none. Raises RunError when the file is damaged."""
     try:
-        return _checked(RunNotes(**json_object((folder / FILE).read_bytes())))
+        return _checked(RunNotes(**json_object((folder / NOTES).read_bytes())))
     except FileNotFoundError:
         return RunNotes()
     except (OSError, ValueError, KeyError, TypeError, RunError) as error:
-        raise RunError(f"{FILE} of run {folder.name} cannot be read ({error}).") from error
+        raise RunError(f"{NOTES} of run {folder.name} cannot be read ({error}).") from error
 
 
 def change_notes(folder: Path, **changes: Any) -> RunNotes:
@@ -45,7 +45,7 @@ def change_notes(folder: Path, **changes: Any) -> RunNotes:
         before = RunNotes()
     notes = _checked(replace(before, **changes))
     try:
-        replace_text(folder / FILE, json.dumps(asdict(notes), indent=1) + "\n")
+        replace_text(folder / NOTES, json.dumps(asdict(notes), indent=1) + "\n")
     except FileNotFoundError:
         raise RunError(f"There is no run {folder.name}. It may have been deleted.") from None
     except OSError as error:

@@ -24,6 +24,7 @@ from core.events import (
     Tested,
     Validated,
 )
+from core.runs.folder import CONFIG, EVENTS, REPORTS, STEPS
 from core.runs.format import converted, current_dtype, stored_dtype
 from core.runs.history import ReportHistory, StepHistory
 from core.runs.info import RunInfo, read_info
@@ -106,7 +107,7 @@ class RunReader:
         self._validations: list[Validated] = []
         self._tested: Tested | None = None
         self._stopped_early: StoppedEarly | None = None
-        self._offsets = {"steps.bin": 0, "reports.bin": 0, "events.jsonl": 0}
+        self._offsets = {STEPS: 0, REPORTS: 0, EVENTS: 0}
         self._damage: dict[str, str] = {}
 
     def read(self) -> RunView:
@@ -118,8 +119,8 @@ class RunReader:
             self._forget()
         if self._config is None:
             self._config = read_config(self.folder)
-        self._steps.append(self._read_rows("steps.bin", info.format))
-        self._reports.append(self._read_rows("reports.bin", info.format))
+        self._steps.append(self._read_rows(STEPS, info.format))
+        self._reports.append(self._read_rows(REPORTS, info.format))
         for event in self._read_events():
             match event:
                 case RunStarted():
@@ -166,7 +167,7 @@ class RunReader:
         whole = len(content) // dtype.itemsize * dtype.itemsize
         self._offsets[name] += whole
         rows = converted(np.frombuffer(content[:whole], dtype), current_dtype(name))
-        if name == "steps.bin" and len(rows):
+        if name == STEPS and len(rows):
             known = self._first_step + len(self._steps)
             expected = known + 1 + np.arange(len(rows))
             wrong = np.flatnonzero((rows["step"] != expected) | _impossible_steps(rows))
@@ -179,9 +180,9 @@ class RunReader:
         return rows
 
     def _read_events(self) -> Iterator[Event]:
-        content = self._read_new("events.jsonl")
+        content = self._read_new(EVENTS)
         whole = content.rfind(b"\n") + 1
-        self._offsets["events.jsonl"] += whole
+        self._offsets[EVENTS] += whole
         lines = content[:whole].splitlines()
         last = max((number for number, line in enumerate(lines) if line.startswith(_VALIDATED)), default=0)
         for number, line in enumerate(lines):
@@ -190,7 +191,7 @@ class RunReader:
                     raise ValueError("a line longer than any event")
                 yield _event_of(json_object(line if number >= last else _cut(line)))
             except (ValueError, KeyError, TypeError):
-                self._damage["events.jsonl"] = "events.jsonl holds lines that cannot be read; they are left out."
+                self._damage[EVENTS] = "events.jsonl holds lines that cannot be read; they are left out."
 
 
 def _impossible_steps(rows: npt.NDArray[np.void]) -> npt.NDArray[np.bool_]:
@@ -227,7 +228,7 @@ def _without_mistakes(validated: Validated) -> Validated:
 def read_config(folder: Path) -> TrainConfig:
     """The settings of a run. Raises RunError."""
     try:
-        return TrainConfig.from_json((folder / "config.json").read_text(encoding="utf-8"))
+        return TrainConfig.from_json((folder / CONFIG).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         words = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise RunError(f"config.json of run {folder.name} cannot be read: {words}.") from error

@@ -1,14 +1,8 @@
-"""Weights kept along a run, for looking back: at steps 0, 1, 2, 4, 8, ... and at ends of epochs."""
-
-import re
-from contextlib import suppress
-from pathlib import Path
+"""After which steps a run keeps its weights, for looking back: 0, 1, 2, 4, 8, ... and ends of epochs."""
 
 from core.config.train_config import TrainConfig
 
-FOLDER = "snapshots"
 MAX_EPOCHS_KEPT = 20
-_NAME = re.compile(r"step-(\d{8})\.pt", re.ASCII)
 
 
 def snapshot_steps(config: TrainConfig) -> frozenset[int]:
@@ -18,25 +12,3 @@ def snapshot_steps(config: TrainConfig) -> frozenset[int]:
     stride = -(-config.epochs // MAX_EPOCHS_KEPT)
     epochs = {epoch * per_epoch for epoch in range(stride, config.epochs + 1, stride)}
     return frozenset(geometric | epochs | {total})
-
-
-def snapshot_path(run: Path, step: int) -> Path:
-    """Where the weights of a step are kept in a run's folder."""
-    return run / FOLDER / f"step-{step:08d}.pt"
-
-
-def kept_snapshots(run: Path) -> dict[int, Path]:
-    """Step -> file of the snapshots that a run has so far, by step."""
-    try:
-        found = {int(match[1]): path for path in (run / FOLDER).iterdir() if (match := _NAME.fullmatch(path.name))}
-    except OSError:
-        return {}
-    return dict(sorted(found.items()))
-
-
-def forget_snapshots_after(run: Path, step: int) -> None:
-    """Delete the snapshots after a step that a run goes on from: they are made again."""
-    for later, path in kept_snapshots(run).items():
-        if later > step:
-            with suppress(OSError):
-                path.unlink()

@@ -15,7 +15,7 @@ from filelock import FileLock
 from core.config.train_config import TrainConfig
 from core.errors import RunError
 from core.events import Event, RunStarted, StepsEnded, StoppedEarly, Tested, Validated
-from core.runs.folder import fresh_id
+from core.runs.folder import CONFIG, ENVIRONMENT, EVENTS, LOCK, REPORTS, STATUS, STEPS, fresh_id
 from core.runs.format import VERSION, converted, stored_dtype
 from core.runs.info import RunInfo, read_status
 from core.runs.lock import locked
@@ -33,7 +33,7 @@ class RunWriter:
         self.run_id, self.folder, self.info, self._lock = folder.name, folder, info, lock
         self._streams = {
             name: open(folder / name, "ab", buffering=0)  # noqa: SIM115 - open as long as the run
-            for name in ("steps.bin", "reports.bin", "events.jsonl")
+            for name in (STEPS, REPORTS, EVENTS)
         }
         self._written_at = 0.0
         self.set_status(RunStatus.QUEUED)
@@ -44,9 +44,9 @@ class RunWriter:
         created = time.time()
         try:
             folder = _new_folder(root, created)
-            lock = FileLock(folder / "lock", thread_local=False)
+            lock = FileLock(folder / LOCK, thread_local=False)
             lock.acquire(timeout=5)
-            replace_text(folder / "config.json", config.to_json())
+            replace_text(folder / CONFIG, config.to_json())
             info = RunInfo(
                 folder.name,
                 RunStatus.QUEUED,
@@ -81,7 +81,7 @@ class RunWriter:
 
     def recorded_steps(self) -> int:
         """Up to which step the metrics of this run reach, whole rows only."""
-        return self.info.first_step + (self.folder / "steps.bin").stat().st_size // self._dtype("steps.bin").itemsize
+        return self.info.first_step + (self.folder / STEPS).stat().st_size // self._dtype(STEPS).itemsize
 
     def _dtype(self, name: str) -> np.dtype[np.void]:
         """A run that was begun in an older format goes on in it: one file holds one kind of row."""
@@ -96,16 +96,16 @@ class RunWriter:
             seconds: training time up to `step`. best_accuracy: the best validation until then.
         """
         try:
-            step_rows, report_rows = self._dtype("steps.bin"), self._dtype("reports.bin")
-            os.truncate(self.folder / "steps.bin", (step - self.info.first_step) * step_rows.itemsize)
-            images = int(np.fromfile(self.folder / "steps.bin", step_rows)["images"].sum())
-            reports = np.fromfile(self.folder / "reports.bin", report_rows)
-            os.truncate(self.folder / "reports.bin", int((reports["step"] <= step).sum()) * report_rows.itemsize)
-            lines = (self.folder / "events.jsonl").read_bytes().splitlines(keepends=True)
-            self._streams.pop("events.jsonl").close()
+            step_rows, report_rows = self._dtype(STEPS), self._dtype(REPORTS)
+            os.truncate(self.folder / STEPS, (step - self.info.first_step) * step_rows.itemsize)
+            images = int(np.fromfile(self.folder / STEPS, step_rows)["images"].sum())
+            reports = np.fromfile(self.folder / REPORTS, report_rows)
+            os.truncate(self.folder / REPORTS, int((reports["step"] <= step).sum()) * report_rows.itemsize)
+            lines = (self.folder / EVENTS).read_bytes().splitlines(keepends=True)
+            self._streams.pop(EVENTS).close()
             kept = b"".join(line for line in lines if _is_kept(line, validated_step))
-            replace_text(self.folder / "events.jsonl", kept.decode())
-            self._streams["events.jsonl"] = open(self.folder / "events.jsonl", "ab", buffering=0)  # noqa: SIM115
+            replace_text(self.folder / EVENTS, kept.decode())
+            self._streams[EVENTS] = open(self.folder / EVENTS, "ab", buffering=0)  # noqa: SIM115
         except OSError as error:
             raise RunError(f"Run {self.run_id} cannot go on: {error.strerror or error}.") from error
         # Viewers read the folder anew when this number changes.
@@ -131,7 +131,7 @@ class RunWriter:
     def write_environment(self, environment: dict[str, Any]) -> None:
         """Record the machine and the versions."""
         try:
-            replace_text(self.folder / "environment.json", json.dumps(environment, indent=2) + "\n")
+            replace_text(self.folder / ENVIRONMENT, json.dumps(environment, indent=2) + "\n")
         except OSError as error:
             raise RunError(f"environment.json of run {self.run_id} cannot be written: {error.strerror or error}.") from error
 
@@ -139,8 +139,8 @@ class RunWriter:
         """Add what a training loop reported. Each call ends in the system's hands: a kill -9 loses nothing of it."""
         match event:
             case StepsEnded(steps, report):
-                self._write("steps.bin", converted(steps, self._dtype("steps.bin")).tobytes())
-                self._write("reports.bin", converted(report, self._dtype("reports.bin")).tobytes())
+                self._write(STEPS, converted(steps, self._dtype(STEPS)).tobytes())
+                self._write(REPORTS, converted(report, self._dtype(REPORTS)).tobytes())
                 images = self.info.images + int(steps["images"].sum())
                 self.update(step=int(steps["step"][-1]), train_seconds=float(report["seconds"][0]), images=images)
                 if time.monotonic() - self._written_at >= _STATUS_SECONDS:
@@ -169,13 +169,13 @@ class RunWriter:
 
     def _append_json(self, kind: str, values: dict[str, Any]) -> None:
         line = json.dumps({"kind": kind, **values}, default=lambda raw: base64.b64encode(raw).decode())
-        self._write("events.jsonl", line.encode() + b"\n")
+        self._write(EVENTS, line.encode() + b"\n")
 
     def _write_info(self) -> None:
         self.info = replace(self.info, updated_at=time.time())
         self._written_at = time.monotonic()
         try:
-            replace_text(self.folder / "status.json", json.dumps(asdict(self.info), indent=2) + "\n")
+            replace_text(self.folder / STATUS, json.dumps(asdict(self.info), indent=2) + "\n")
         except OSError as error:
             raise RunError(f"status.json of run {self.run_id} cannot be written: {error.strerror or error}.") from error
 

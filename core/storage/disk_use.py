@@ -11,17 +11,6 @@ from core.errors import RunError
 MIN_FREE_BYTES, LARGEST_STATE_BYTES = 64 * 2**20, 8 * 2**20
 
 
-def disk_bytes(folder: Path) -> dict[str, int]:
-    """What a run takes on the disk, in bytes: "states", "snapshots", and the "rest" (metrics, best and last weights)."""
-    found = {"states": 0, "snapshots": 0, "rest": 0}
-    for part in found:
-        with suppress(OSError), os.scandir(folder if part == "rest" else folder / part) as entries:
-            for entry in entries:
-                with suppress(FileNotFoundError):  # thinned out meanwhile
-                    found[part] += entry.stat().st_size if entry.is_file() else 0
-    return found
-
-
 def check_disk(root: Path, states: int = 0) -> None:
     """Say so when there is no room for another run. Raises RunError.
 

@@ -26,15 +26,14 @@ from core.model.networks import enter_train_mode, reseed_dropout
 from core.model.weights import copy_weights
 from core.training.anomaly import failed_operation
 from core.training.evaluation import evaluating
-from core.training.reporting import REPORT_SECONDS, restart_clock, take_pending
+from core.training.nonfinite import not_made, refuse_nonfinite
+from core.training.reporting import REPORT_SECONDS, digits_in, note_step, restart_clock, take_pending
 from core.training.schedule import schedule_factor
 from core.training.state import TrainState
 
 Update = Callable[[TrainState, list[Batch]], None]
 Evaluate = Callable[[nn.Module, Digits, torch.device], Generator[StepDone, None, Evaluation]]
 
-# float16's gradient scaler begins too high on purpose and skips updates until it fits; more in a row are a failure.
-MAX_SKIPPED_UPDATES = 30
 PLATEAU_THRESHOLD = 1e-4
 
 
@@ -103,12 +102,12 @@ def make_update(state: TrainState, group: list[Batch]) -> None:
         # Before the norm: float16's gradients carry the scaler's factor, and a clip at 1 would cut that factor instead.
         state.scaler.unscale_(optimizer)
         norm = _gradient_norm(state.model, state.config.gradient_clip)
-        skipped = _refuse_nonfinite(state, group, loss, norm, correct)
+        skipped = refuse_nonfinite(state, group, loss, norm, correct)
     except BaseException:
         _restore_buffers(state)
         raise
     _apply_gradients(state, skipped)
-    _note_step(state, group, loss, norm, correct)
+    note_step(state, group, loss, norm, correct)
     state.step += 1
     state.batch += len(group)
 
@@ -142,7 +141,7 @@ def forward_backward(state: TrainState, group: list[Batch]) -> tuple[Tensor, Ten
         TrainingError: with *Detect anomaly*, the operation whose backward pass gave NaN.
     """
     config, model = state.config, state.model
-    samples = _digits_in(group)
+    samples = digits_in(state, group)
     loss_sum = torch.zeros((), device=state.device)
     correct = torch.zeros((), dtype=torch.int64, device=state.device)
     reseed_dropout(model, config.seed, state.step)
@@ -163,12 +162,21 @@ def forward_backward(state: TrainState, group: list[Batch]) -> tuple[Tensor, Ten
                 if (operation := failed_operation(error, loss, model)) is None:
                     raise
                 rate, step = state.optimizer.param_groups[0]["lr"], state.step + 1
-                _note_step(state, group, loss_sum, torch.full_like(loss_sum, math.nan), correct)
+                note_step(state, group, loss_sum, torch.full_like(loss_sum, math.nan), correct)
                 raise TrainingError(
                     f"The gradient became NaN in the backward pass of {operation} at step {step:,}, with a learning rate of "
-                    f"{rate:g} and a loss of {loss.item():.6g}. {_not_made(state, group, rate)}"
+                    f"{rate:g} and a loss of {loss.item():.6g}. {not_made(state, group, rate)}"
                 ) from error
-    return loss_sum, correct
+    return _over_all_processes(state, loss_sum, correct)
+
+
+def _over_all_processes(state: TrainState, loss: Tensor, correct: Tensor) -> tuple[Tensor, Tensor]:
+    """The update's loss and right answers, and in the parameters its gradients, whichever process had which of its digits."""
+    if state.world.size > 1:
+        for parameter in state.model.parameters():
+            if parameter.grad is not None:
+                parameter.grad.copy_(state.world.total(parameter.grad))
+    return state.world.total(loss), state.world.total(correct)
 
 
 def _keep_buffers(state: TrainState) -> None:
@@ -194,55 +202,6 @@ def _gradient_norm(model: nn.Module, clip: float | None) -> Tensor:
     if clip is not None:
         torch.nn.utils.clip_grads_with_norm_(parameters, clip, norm)
     return norm
-
-
-def _refuse_nonfinite(state: TrainState, group: list[Batch], loss: Tensor, norm: Tensor, correct: Tensor) -> bool:
-    """Stop before an update that would ruin the weights; True when float16's scaler will skip it.
-
-    Costs one wait for the device a step; on the CPU nothing. The step that failed is kept for the charts.
-    """
-    loss_value, norm_value = torch.stack([loss, norm.float()]).tolist()
-    if math.isfinite(loss_value) and math.isfinite(norm_value):
-        state.skipped_updates = 0
-        return False
-    if state.scaler.is_enabled() and math.isfinite(loss_value) and state.skipped_updates < MAX_SKIPPED_UPDATES:
-        state.skipped_updates += 1  # the scaler skips this update and halves its factor
-        return True
-    rate = state.optimizer.param_groups[0]["lr"]
-    _note_step(state, group, loss, norm, correct)
-    what = "loss" if not math.isfinite(loss_value) else "gradient"
-    value = loss_value if what == "loss" else norm_value
-    more = "" if state.config.detect_anomaly else " Detect anomaly names the operation."
-    raise TrainingError(
-        f"The {what} became {value} at step {state.step + 1:,}, with a learning rate of {rate:g}. "
-        f"{_not_made(state, group, rate)}{more}"
-    )
-
-
-def _note_step(state: TrainState, group: list[Batch], loss: Tensor, norm: Tensor, correct: Tensor) -> None:
-    """Keep a step for the next report, whether its update was made or failed: charts show both."""
-    rate, samples = state.optimizer.param_groups[0]["lr"], _digits_in(group)
-    state.pending.append((state.step + 1, rate, loss, norm, correct, samples, perf_counter()))
-
-
-def _digits_in(group: list[Batch]) -> int:
-    return sum(len(labels) for _, labels in group)
-
-
-def _not_made(state: TrainState, group: list[Batch], rate: float) -> str:
-    """What became of the weights, and what to do: by what was fed in, where that is the cause."""
-    kept = f"The update was not made, so the weights are still those of step {state.step:,}."
-    if bad := [number for images, _ in group for number, image in enumerate(images) if not bool(image.isfinite().all())]:
-        return (
-            f"{kept} The cause is the data: image {bad[0]} of the batch holds values that are not finite"
-            f"{f', and so do {len(bad) - 1} more' if len(bad) > 1 else ''}. No learning rate mends that."
-        )
-    if bad := [name for name, value in state.model.named_parameters() if not bool(value.isfinite().all())]:
-        return f"{kept} {bad[0]} was not finite before this step already: start from other weights."
-    return (
-        f"{kept} Try a learning rate ten times lower ({rate / 10:g}), gradient clipping at 1, or a warm-up; with float16, "
-        "try bfloat16 or float32."
-    )
 
 
 def autocast(state: TrainState) -> contextlib.AbstractContextManager[Any]:

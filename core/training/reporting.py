@@ -5,7 +5,9 @@ from time import perf_counter
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import Tensor
 
+from core.data.batches import Batch
 from core.events import REPORT_DTYPE, STEP_DTYPE, StepsEnded
 from core.machine.hardware import resident_bytes
 from core.training.state import TrainState
@@ -26,6 +28,18 @@ def read_memory(device: "torch.device", step: int, seconds: float) -> npt.NDArra
 
 
 REPORT_SECONDS = 0.1
+
+
+def note_step(state: TrainState, group: list[Batch], loss: Tensor, norm: Tensor, correct: Tensor) -> None:
+    """Keep a step for the next report, whether its update was made or failed: charts show both."""
+    rate, samples = state.optimizer.param_groups[0]["lr"], digits_in(state, group)
+    state.pending.append((state.step + 1, rate, loss, norm, correct, samples, perf_counter()))
+
+
+def digits_in(state: TrainState, group: list[Batch]) -> int:
+    """Digits of an update, in whichever process they are."""
+    count = sum(len(labels) for _, labels in group)
+    return count if state.world.size == 1 else int(state.world.total(torch.tensor(count)))
 
 
 def take_pending(state: TrainState) -> StepsEnded | None:

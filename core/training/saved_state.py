@@ -17,7 +17,7 @@ from core.events import DEVICE, MAX_THREADS
 from core.model.checkpoint_file import read_checkpoint, write_checkpoint
 from core.model.fit import differences
 from core.model.weights import copy_weights
-from core.training.loop import MAX_SKIPPED_UPDATES
+from core.training.nonfinite import MAX_SKIPPED_UPDATES
 from core.training.state import TrainState, new_state
 
 FORMAT, VERSION = "digit-lab-training-state", 2

@@ -11,6 +11,7 @@ from core.config.models import MODELS
 from core.config.train_config import TrainConfig
 from core.machine.hardware import choose_device, choose_precision, choose_threads
 from core.model.networks import build_model
+from core.training.world import ONE_PROCESS, World
 
 
 @dataclass(eq=False)
@@ -31,6 +32,7 @@ class TrainState:
         pending: a tuple a step that was not reported yet: (step, learning rate, loss, gradient norm, right answers, digits,
             when). pending_data_seconds: waited for batches since the last report. pending_since: when that was.
         whole: False while the optimizer changes the weights: an error in that moment leaves them half changed.
+        world: the processes that train this model together.
         kept_buffers: the model's buffers, each with what it was before the update that is being made.
     """
 
@@ -60,6 +62,7 @@ class TrainState:
     pending: list[tuple[Any, ...]] = field(default_factory=list)
     pending_data_seconds: float = 0.0
     pending_since: float = 0.0
+    world: World = ONE_PROCESS
 
 
 def new_state(config: TrainConfig, *, beside_pages: bool = False) -> TrainState:

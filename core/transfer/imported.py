@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from core.model.weights import save_weights
+from core.runs.folder import RunFolder
 from core.runs.writer import RunWriter
 from core.status import RunStatus
 from core.storage.disk_use import check_disk
@@ -21,7 +22,7 @@ def import_run(found: FoundWeights, name: str, runs_root: Path) -> str:
     check_disk(runs_root)
     writer = RunWriter.create(runs_root, found.config)
     try:
-        save_weights(writer.folder / "best.pt", found.weights, found.config, found.step, None)
+        save_weights(RunFolder(writer.folder).best, found.weights, found.config, found.step, None)
         writer.update(imported=name[:120] or "a file", step=found.step)
         writer.set_status(RunStatus.STOPPED, " ".join(found.notes))
     finally:

@@ -19,7 +19,7 @@ from pathlib import Path
 from core.errors import CoreError, RunError
 from core.model.predictor import read_predictor
 from core.runs.drawings import load_drawings
-from core.runs.folder import fresh_id, run_folder, saved_states
+from core.runs.folder import CONFIG, ENVIRONMENT, EVENTS, REPORTS, STATUS, STEPS, RunFolder, fresh_id, is_run_file, run_folder
 from core.runs.info import read_info
 from core.runs.notes import read_notes
 from core.runs.reader import RunReader
@@ -32,15 +32,10 @@ from core.training.saved_state import load_state
 
 MANIFEST, FORMAT, VERSION = "digit-lab-run.json", "digit-lab-run", 1
 MAX_FILES, MAX_UNPACKED_BYTES = 500, 512 * 2**20
-_KNOWN = re.compile(
-    r"(config\.json|environment\.json|status\.json|notes\.json|steps\.bin|reports\.bin|events\.jsonl|best\.pt|last\.pt|"
-    r"drawings\.npz|(snapshots)/(step-\d{8}\.pt)|(states)/(step-\d{8}(?:-kept)?\.pt))",
-    re.ASCII,
-)
 _OWN_ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{4}(-\d{1,2})?", re.ASCII)
 _MAX_WEIGHTS_BYTES = 64 * 2**20
-_LIMITS = {"steps.bin": 256 * 2**20, "reports.bin": 64 * 2**20, "events.jsonl": 64 * 2**20}
-_NEEDED = ("config.json", "status.json")
+_LIMITS = {STEPS: 256 * 2**20, REPORTS: 64 * 2**20, EVENTS: 64 * 2**20}
+_NEEDED = (CONFIG, STATUS)
 _PART, _PART_SECONDS = ".part-", 3600
 
 
@@ -74,7 +69,7 @@ def pack_run(folder: Path) -> bytes:
 
 def _files_of(folder: Path) -> list[str]:
     found = [path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()]
-    return sorted(name for name in found if _KNOWN.fullmatch(name))
+    return sorted(name for name in found if is_run_file(name))
 
 
 def unpack_run(content: bytes, runs_root: Path, name: str = "a zip") -> Unpacked:
@@ -95,7 +90,7 @@ def unpack_run(content: bytes, runs_root: Path, name: str = "a zip") -> Unpacked
     try:
         part.mkdir(parents=True)
         for entry, data in files.items():
-            path = part.joinpath(*_parts(entry))
+            path = part / entry  # a known name: `_read` has looked
             path.parent.mkdir(exist_ok=True)
             path.write_bytes(data)
         _check(part)
@@ -128,15 +123,7 @@ def _sign(folder: Path, run_id: str, name: str) -> None:
     info = replace(read_info(folder), run_id=run_id, imported=name[:120] or "a zip")
     if info.status == RunStatus.INTERRUPTED:
         info = replace(info, status=RunStatus.STOPPED, reason="The copy was made while the run was being trained.")
-    replace_text(folder / "status.json", json.dumps(asdict(info), indent=2) + "\n")
-
-
-def _parts(name: str) -> tuple[str, ...]:
-    """A known name in pieces that hold no separator."""
-    match = _KNOWN.fullmatch(name)
-    assert match is not None
-    folder, file = match[2] or match[4], match[3] or match[5]
-    return (folder, file) if folder else (match[1],)
+    replace_text(folder / STATUS, json.dumps(asdict(info), indent=2) + "\n")
 
 
 def _read(content: bytes) -> tuple[str, dict[str, bytes]]:
@@ -169,7 +156,7 @@ def _limit_of(name: str) -> int | None:
     """The most bytes that a file of a run has."""
     if name == MANIFEST:
         return 2**20
-    if not _KNOWN.fullmatch(name):
+    if not is_run_file(name):
         return None
     return _LIMITS.get(name, _MAX_WEIGHTS_BYTES if name.endswith(".pt") else 2**20)
 
@@ -196,13 +183,14 @@ def _check(folder: Path) -> None:
         snapshot = RunReader(folder).read()
         read_notes(folder)
         load_drawings(folder)
-        environment = folder / "environment.json"
+        kept = RunFolder(folder)
+        environment = folder / ENVIRONMENT
         if environment.exists():
             json_object(environment.read_bytes())
-        for path in (folder / "best.pt", folder / "last.pt", *(folder / "snapshots").glob("*.pt")):
+        for path in (kept.best, kept.last, *kept.snapshots().values()):
             if path.exists():
                 read_predictor(path)
-        for step, path in saved_states(folder).items():
+        for step, path in kept.states().items():
             if load_state(path).step != step:
                 raise RunError(f"{path.name} holds the state of another step.")
     except (CoreError, ValueError) as error:

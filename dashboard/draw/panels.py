@@ -12,8 +12,7 @@ from core.finding import Finding, Verdict
 from core.insight.attribution import feature_maps, nearest_digits, occlusion_map, saliency_map, shift_map
 from core.insight.time_travel import travel
 from core.model.predictor import Prediction, Predictor
-from core.runs.folder import run_folder, runs_root
-from core.storage.disk_use import disk_bytes
+from core.runs.folder import RunFolder
 from dashboard import theme, wording
 from dashboard.charts.live_chart import plot
 from dashboard.draw import session as draw_session
@@ -174,7 +173,7 @@ def _said(digit: int) -> str:
 
 def time_travel(image: DigitImage, run_id: str) -> None:
     """The drawing through every snapshot of the run."""
-    folder = run_folder(runs_root(), run_id)
+    folder = RunFolder.of(run_id).path
     try:
         past = travel(folder, image.model_input[None])
     except CoreError as error:
@@ -191,7 +190,7 @@ def time_travel(image: DigitImage, run_id: str) -> None:
     )
     st.markdown(f"**This drawing through the run's training.** {words}")
     plot(travel_figure(past), key="draw_travel", alt=f"Probabilities of ten digits over {len(past.steps)} snapshots. {words}")
-    size = disk_bytes(folder)["snapshots"]
+    size = RunFolder(folder).disk_bytes()["snapshots"]
     st.caption(
         f"{len(past.steps)} snapshots, {size / 2**20:.1f} MiB on disk: after steps 0, 1, 2, 4, 8, … and "
         "ends of epochs (at most 20); writing one takes a few milliseconds."

@@ -9,13 +9,11 @@ import streamlit as st
 from core.drawing.digit_image import DigitImage, to_model_input
 from core.drawing.pins import MAX_PINS, Pin, as_csv, as_zip, load_pins
 from core.errors import CoreError
-from core.execution.trainer import get_trainer
+from core.execution.process import get_readers
 from core.insight.time_travel import travel
 from core.model.predictor import Prediction, Predictor, load_predictor
-from core.runs.drawings import DRAWINGS_FILE
-from core.runs.folder import run_folder, runs_root
+from core.runs.folder import DRAWINGS, RunFolder, runs_root
 from core.runs.info import RunInfo, read_info
-from core.runs.snapshots import kept_snapshots
 from dashboard import wording
 from dashboard.charts.live_chart import plot
 from dashboard.draw import session as draw_session
@@ -101,8 +99,8 @@ def _card(pin: Pin, answer: Prediction) -> None:
 def _curve(chosen: Chosen, pins: Sequence[Pin], inputs: np.ndarray) -> None:
     run_id = chosen.info.run_id
     try:
-        past = travel(run_folder(runs_root(), run_id), inputs)
-        snapshot = get_trainer().read(runs_root(), run_id)
+        past = travel(RunFolder.of(run_id).path, inputs)
+        snapshot = get_readers().read(runs_root(), run_id)
     except CoreError as error:
         st.caption(wording.plain(str(error)))
         return
@@ -115,11 +113,11 @@ def _curve(chosen: Chosen, pins: Sequence[Pin], inputs: np.ndarray) -> None:
 
 def _compare(info: RunInfo, pins: Sequence[Pin], answers: Sequence[Prediction], inputs: np.ndarray) -> None:
     """For a model that was taught: before and after, on the drawings and on the test split."""
-    if info.parent is None or not (run_folder(runs_root(), info.run_id) / DRAWINGS_FILE).exists():
+    if info.parent is None or not (RunFolder.of(info.run_id).path / DRAWINGS).exists():
         return
     try:
-        parent = read_info(run_folder(runs_root(), info.parent))
-        before = _weights_of(run_folder(runs_root(), info.parent), info.parent_step).predict(inputs)
+        parent = read_info(RunFolder.of(info.parent).path)
+        before = _weights_of(RunFolder.of(info.parent).path, info.parent_step).predict(inputs)
     except CoreError as error:
         st.caption(f"The parent run cannot be asked any more: {wording.plain(str(error))}")
         return
@@ -138,11 +136,11 @@ def _compare(info: RunInfo, pins: Sequence[Pin], answers: Sequence[Prediction], 
 
 def _weights_of(folder: Path, step: int | None) -> Predictor:
     """The weights of a run after a step: the best, the last, or a snapshot. Raises CheckpointError when all are gone."""
-    others = [folder / "last.pt", *([path] if (path := kept_snapshots(folder).get(step or 0)) else [])]
+    others = [RunFolder(folder).last, *([path] if (path := RunFolder(folder).snapshots().get(step or 0)) else [])]
     for path in others:
         if path.exists() and (found := load_predictor(path)).step == step:
             return found
-    return load_predictor(folder / "best.pt")
+    return load_predictor(RunFolder(folder).best)
 
 
 def _percent(value: float | None) -> str:

@@ -12,11 +12,12 @@ import streamlit as st
 from core.data.sources import data_root, load_pool
 from core.drawing.strokes import check_canvas
 from core.errors import CoreError, DrawingError
-from core.execution.trainer import get_trainer
+from core.execution.process import get_trainer
 from core.runs.folder import runs_root
 from dashboard.models import model_session
 from dashboard.shell import run_session, widget_session
-from dashboard.shell.policy_session import controlled, pins_root, session_id
+from dashboard.shell.policy_session import controlled, pins_root
+from dashboard.shell.start_session import started_once
 
 if TYPE_CHECKING:
     from core.drawing.digit_image import Preprocessing
@@ -225,7 +226,9 @@ def start_lesson(run_id: str, kind: str, count: int, learning_rate: float) -> No
         parent = chosen.predictor
         config = lesson_config(parent.config, count, learning_rate)
         lesson = Lesson(run_id, parent.step, parent.model.state_dict(), as_digits(load_pins(pins_root())))
-        new = get_trainer().start(config, data_root(), runs_root(), token=session_id(), origin=lesson)
+        new = started_once(
+            (run_id, parent.step, config), lambda: get_trainer().start(config, data_root(), runs_root(), origin=lesson)
+        )
     except CoreError as error:
         st.session_state.lesson_problem = str(error)
         return

@@ -4,7 +4,7 @@ from typing import cast
 
 import streamlit as st
 
-from core.execution.trainer import get_trainer
+from core.execution.process import get_jobs
 from core.finding import Finding, Verdict
 from core.machine.check import as_text
 from dashboard import wording
@@ -24,7 +24,7 @@ def page() -> None:
         "Looks at this installation, then multiplies two matrices on each device and checks the result against "
         "float64 on the CPU. In a terminal: `python -m core check`."
     )
-    job = get_trainer().jobs.get(environment_session.CHECK_JOB)
+    job = get_jobs().get(environment_session.CHECK_JOB)
     if job is None:
         environment_session.start_check()
     running = job is None or job.status.is_active
@@ -35,7 +35,7 @@ def page() -> None:
 
 
 def _findings(was_running: bool) -> None:
-    job = get_trainer().jobs.get(environment_session.CHECK_JOB)
+    job = get_jobs().get(environment_session.CHECK_JOB)
     if job is None:
         return
     if was_running != job.status.is_active:

@@ -1,6 +1,6 @@
 """The Environment page's check, run as a job."""
 
-from core.execution.trainer import get_trainer
+from core.execution.process import get_jobs
 from core.machine.check import check
 
 CHECK_JOB = "check"
@@ -8,4 +8,4 @@ CHECK_JOB = "check"
 
 def start_check() -> None:
     """Look at the installation."""
-    get_trainer().jobs.start(CHECK_JOB, check)
+    get_jobs().start(CHECK_JOB, check)

@@ -11,8 +11,8 @@ import streamlit as st
 
 from core.data.sources import data_root, load_pool, missing_files
 from core.errors import CoreError
-from core.execution.trainer import get_trainer
-from core.runs.folder import run_folder, runs_root
+from core.execution.process import get_jobs, get_trainer
+from core.runs.folder import RunFolder, runs_root
 from core.runs.info import RunInfo, read_info
 from core.status import Progress, RunStatus
 from dashboard.shell import run_session, widget_session
@@ -51,8 +51,8 @@ def model_choices() -> list[RunInfo]:
 
 def saved_weights(run_id: str) -> list[str]:
     """Which weights of a run lie in its folder, as <name>.pt: BEST, LAST, both or none."""
-    folder = run_folder(runs_root(), run_id)
-    return [kind for kind in (BEST, LAST) if (folder / f"{kind}.pt").exists()]
+    folder = RunFolder.of(run_id)
+    return [kind for kind in (BEST, LAST) if folder.weights(kind).exists()]
 
 
 def chosen_run(choices: list[RunInfo]) -> RunInfo | None:
@@ -127,12 +127,12 @@ def load_model(run_id: str, kind: str) -> Chosen:
     from core.model.predictor import Predictor, load_predictor
 
     try:
-        info = read_info(run_folder(runs_root(), run_id))
+        info = read_info(RunFolder.of(run_id).path)
     except CoreError as error:
         return Chosen(RunInfo(run_id, RunStatus.FAILED), kind, None, str(error))
     try:
         if kind != LIVE:
-            return Chosen(info, kind, load_predictor(run_folder(runs_root(), run_id) / f"{kind}.pt"))
+            return Chosen(info, kind, load_predictor(RunFolder.of(run_id).weights(kind)))
         live = get_trainer().weights(run_id)
         if live is None:
             return Chosen(info, kind, None)
@@ -192,14 +192,14 @@ def digits_ready(dataset: str) -> tuple[bool, str]:
     """(True when a data set is in memory, "" or why it cannot be). Reading it is a job: it takes a second or two, and is tried
     again once the files are others."""
     name = f"digits-{dataset}-{_files_state() if dataset == 'mnist' else ''}"
-    job = get_trainer().jobs.get(name)
+    job = get_jobs().get(name)
     if job is None:
 
         def steps() -> Any:
             yield Progress(0, 0, "Reading the digits")
             load_pool(dataset, data_root())
 
-        get_trainer().jobs.start(name, steps, lasting=True)
+        get_jobs().start(name, steps, lasting=True)
         return False, ""
     if job.status == RunStatus.FAILED:
         return False, job.reason

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from core.data.sources import data_root
-from core.runs.folder import run_folder, runs_root
+from core.runs.folder import RunFolder
 
 if TYPE_CHECKING:
     from dashboard.modes.lab import Lab
@@ -52,5 +52,5 @@ ORDERS = {
 def head_lines(lab: "Lab", count: int = 2000) -> str:
     """The lines that load the model and `count` digits."""
     kind = "last" if lab.chosen.is_live else lab.chosen.kind  # a run in training has saved no weights yet
-    path = run_folder(runs_root(), lab.chosen.info.run_id) / f"{kind}.pt"
+    path = RunFolder.of(lab.chosen.info.run_id).weights(kind)
     return HEAD.format(path=str(path), dataset=lab.predictor.config.dataset, data=str(data_root()), count=count)

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from core.execution.trainer import get_trainer
+from core.execution.process import get_trainer
 from core.runs.folder import runs_root
 from core.runs.info import RunInfo, newest_run_id
 from dashboard.models import model_session

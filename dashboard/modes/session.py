@@ -7,7 +7,7 @@ from typing import Any
 import streamlit as st
 
 from core.execution.jobs import JobView
-from core.execution.trainer import get_trainer
+from core.execution.process import get_jobs
 from core.status import RunStatus
 from dashboard.shell.policy_session import asker, session_id
 
@@ -24,20 +24,20 @@ def experiment_job(question: Hashable, steps: Callable[[], Iterator[object]], *,
 
     A job of this session for another question is stopped: its answer is not on the page any more.
     """
-    state, trainer = st.session_state, get_trainer()
+    state = st.session_state
     answers: dict[Hashable, JobView] = state.setdefault("modes_answers", {})
     current: tuple[Hashable, str] | None = state.get("modes_job")
     if current and current[0] == question:
-        job = trainer.jobs.get(current[1])
+        job = get_jobs().get(current[1])
         if job is not None and job.status.is_active:
             return job
         if job is not None:
             _keep(answers, question, job)
-            trainer.jobs.forget(current[1])
+            get_jobs().forget(current[1])
         state.modes_job = None
         return answers.get(question)
     if current:
-        trainer.jobs.cancel(current[1])
+        get_jobs().cancel(current[1])
         state.modes_job = None
     if question in answers:
         return answers[question]
@@ -45,8 +45,8 @@ def experiment_job(question: Hashable, steps: Callable[[], Iterator[object]], *,
         return None
     name = f"modes-{session_id()}-{next(_numbers)}"
     state.modes_job = question, name
-    trainer.jobs.start(name, steps, heavy=True, asker=asker())
-    return trainer.jobs.get(name)
+    get_jobs().start(name, steps, heavy=True, asker=asker())
+    return get_jobs().get(name)
 
 
 def _keep(answers: dict[Hashable, JobView], question: Hashable, job: JobView) -> None:
@@ -69,13 +69,13 @@ def is_wanted(question: Hashable) -> bool:
 def stop_experiment() -> None:
     """Stop the job that is running for this session."""
     if current := st.session_state.get("modes_job"):
-        get_trainer().jobs.cancel(current[1])
+        get_jobs().cancel(current[1])
 
 
 def is_working() -> bool:
     """True while a job of this session runs."""
     current = st.session_state.get("modes_job")
-    job = get_trainer().jobs.get(current[1]) if current else None
+    job = get_jobs().get(current[1]) if current else None
     return job is not None and job.status.is_active
 
 

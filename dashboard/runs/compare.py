@@ -9,8 +9,8 @@ import streamlit as st
 
 from core.config.train_config import settings
 from core.errors import RunError
-from core.execution.trainer import get_trainer
-from core.runs.folder import run_folder, runs_root
+from core.execution.process import get_jobs, get_readers
+from core.runs.folder import RunFolder, runs_root
 from core.runs.index import RESULTS, RunRow, differing
 from dashboard import wording
 from dashboard.charts import evaluation_charts, run_charts
@@ -46,7 +46,7 @@ def _curves(chosen: list[RunRow]) -> None:
     shown, titles, snapshots = chosen[:MAX_OVERLAID], [], []
     for row in shown:
         try:
-            snapshots.append(get_trainer().read(runs_root(), row.run_id))
+            snapshots.append(get_readers().read(runs_root(), row.run_id))
             titles.append(row.title)
         except RunError as error:
             st.caption(f":material/error: {wording.plain(str(error))}")
@@ -126,7 +126,7 @@ def _same_settings(chosen: list[RunRow]) -> None:
     machines = set()
     for row in chosen:
         with suppress(RunError):
-            started = get_trainer().read(runs_root(), row.run_id).started
+            started = get_readers().read(runs_root(), row.run_id).started
             machines.add(f"{started.device}, {started.precision}, {started.threads} threads" if started else "not begun")
     if len(machines) > 1:
         st.info(
@@ -150,14 +150,14 @@ def _answers(chosen: list[RunRow]) -> None:
         st.info(f"Choose two runs; {len(chosen)} {'is' if len(chosen) == 1 else 'are'} chosen.")
         return
     ids = [row.run_id for row in chosen]
-    lacking = [row.title for row in chosen if not (run_folder(runs_root(), row.run_id) / "best.pt").exists()]
+    lacking = [row.title for row in chosen if not RunFolder.of(row.run_id).best.exists()]
     if lacking:
         st.info(f"{wording.plain(' and '.join(lacking))} kept no weights: runs keep them from their first validation on.")
         return
     if not torch_is_here():
         return
     name = runs_session.dispute_job(*ids)
-    job = get_trainer().jobs.get(name)
+    job = get_jobs().get(name)
     dataset = max((row.config.dataset for row in chosen if row.config), key=lambda one: one == "mnist", default="mnist_sample")
     if job is None or (not job.status.is_active and not job.results):
         if job is not None and job.reason:
@@ -173,7 +173,7 @@ def _answers(chosen: list[RunRow]) -> None:
         st.caption(f"The best weights of each, in eval mode, on the test digits of {wording.DATASET_WORDS[dataset]}.")
     elif job.status.is_active:
         st.progress(job.progress.share, text=f"{job.progress.message} …")
-        st.button("Stop", on_click=get_trainer().jobs.cancel, args=(name,), key="runs_stop_asking")
+        st.button("Stop", on_click=get_jobs().cancel, args=(name,), key="runs_stop_asking")
     else:
         _disagreement(job.results[-1], [row.title for row in chosen])
 

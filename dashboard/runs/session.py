@@ -12,8 +12,8 @@ from core.config.train_config import TrainConfig
 from core.data.sources import data_root, load_pool
 from core.errors import CoreError
 from core.execution.jobs import JobView
-from core.execution.trainer import get_trainer
-from core.runs.folder import run_folder, runs_root
+from core.execution.process import get_jobs, get_trainer
+from core.runs.folder import RunFolder, run_folder, runs_root
 from core.runs.index import RunRow, index_of
 from core.runs.notes import change_notes, tags_of
 from core.runs.search import search
@@ -95,9 +95,7 @@ def save_notes(run_id: str, revision: int) -> None:
     """Keep the name, tags and note that the form of a run holds."""
     state = st.session_state
     name, tags, note = (state[f"notes_{part}_{run_id}_{revision}"] for part in ("name", "tags", "note"))
-    _for_each(
-        [run_id], lambda one: change_notes(run_folder(runs_root(), one), name=name.strip(), tags=tags_of(tags), note=note)
-    )
+    _for_each([run_id], lambda one: change_notes(RunFolder.of(one).path, name=name.strip(), tags=tags_of(tags), note=note))
 
 
 @controlled
@@ -107,7 +105,7 @@ def add_tags(rows: Sequence[RunRow]) -> None:
     known = {row.run_id: row.notes.tags for row in rows}
 
     def add(run_id: str) -> None:
-        change_notes(run_folder(runs_root(), run_id), tags=tuple(dict.fromkeys((*known[run_id], *new))))
+        change_notes(RunFolder.of(run_id).path, tags=tuple(dict.fromkeys((*known[run_id], *new))))
 
     _for_each(known, add)
     st.session_state.runs_new_tags = ""
@@ -116,7 +114,7 @@ def add_tags(rows: Sequence[RunRow]) -> None:
 @controlled
 def archive(ids: Sequence[str], archived: bool) -> None:
     """Take runs out of the table, or put them back."""
-    _for_each(ids, lambda one: change_notes(run_folder(runs_root(), one), archived=archived))
+    _for_each(ids, lambda one: change_notes(RunFolder.of(one).path, archived=archived))
     if archived and not st.session_state.get(ARCHIVED_KEY):
         select(())
 
@@ -172,7 +170,7 @@ def import_zip(key: str) -> None:
         yield Progress(0, 0, "Checking every file of the run")
         yield unpack_run(content, root, given.name)
 
-    jobs = get_trainer().jobs
+    jobs = get_jobs()
     if (current := jobs.get(name)) and current.status.is_active:
         st.session_state.runs_problem = f"{given.name} waits: another file is just being checked. Choose it again after that."
         return
@@ -186,7 +184,7 @@ def dispute_job(first: str, second: str) -> str:
     stamps = []
     for run_id in (first, second):
         with suppress(OSError):
-            stamps.append(f"{(run_folder(runs_root(), run_id) / 'best.pt').stat().st_mtime_ns:x}")
+            stamps.append(f"{RunFolder.of(run_id).best.stat().st_mtime_ns:x}")
     return "-".join(("disagree", first, second, *stamps))
 
 
@@ -198,13 +196,13 @@ def start_dispute(first: str, second: str, dataset: str) -> None:
     root, data = runs_root(), data_root()
 
     def load(run_id: str) -> "Predictor":
-        return load_predictor(run_folder(root, run_id) / "best.pt")
+        return load_predictor(RunFolder(run_folder(root, run_id)).best)
 
     def steps() -> Any:
         yield Progress(0, 0, "Reading the digits")
         yield from disagreement(load(first), load(second), load_pool(dataset, data)[1])
 
-    get_trainer().jobs.start(dispute_job(first, second), steps, heavy=True, asker=asker(for_all=True))
+    get_jobs().start(dispute_job(first, second), steps, heavy=True, asker=asker(for_all=True))
 
 
 def sweep_form() -> tuple[dict[str, str], int | None, float | None]:
@@ -232,7 +230,7 @@ def start_sweep(base: TrainConfig) -> None:
         return
     st.session_state.sweep_problem = ""
     trainer, data, root = get_trainer(), data_root(), runs_root()
-    trainer.jobs.start(SWEEP_JOB, lambda: run_sweep(sweep, trainer, data, root, minutes=minutes))
+    get_jobs().start(SWEEP_JOB, lambda: run_sweep(sweep, trainer, data, root, minutes=minutes))
     st.session_state.sweep_tag = sweep.tag
     st.session_state[SEARCH_KEY] = sweep.tag
     select(())
@@ -266,13 +264,13 @@ def sweep_problem() -> str:
 
 def sweep_job() -> JobView | None:
     """The sweep that runs or ran last in this process."""
-    return get_trainer().jobs.get(SWEEP_JOB)
+    return get_jobs().get(SWEEP_JOB)
 
 
 def is_working() -> bool:
     """True while something that this page shows is under way."""
     trainer = get_trainer()
-    jobs = [trainer.jobs.get(import_job()), trainer.jobs.get(SWEEP_JOB)]
+    jobs = [get_jobs().get(import_job()), get_jobs().get(SWEEP_JOB)]
     if len(chosen := selected_ids()) == 2:
-        jobs.append(trainer.jobs.get(dispute_job(*chosen)))
+        jobs.append(get_jobs().get(dispute_job(*chosen)))
     return bool(trainer.active()) or any(job is not None and job.status.is_active for job in jobs)

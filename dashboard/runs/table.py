@@ -6,12 +6,11 @@ from datetime import datetime
 import pandas as pd
 import streamlit as st
 
-from core.execution.trainer import get_trainer
-from core.runs.folder import run_folder, runs_root
+from core.execution.process import get_jobs, get_readers
+from core.runs.folder import RunFolder, runs_root
 from core.runs.index import RunRow
 from core.runs.notes import MAX_NAME, MAX_NOTE
 from core.runs.trash import deleted_bytes, deleted_runs
-from core.storage.disk_use import disk_bytes
 from core.transfer.run_zip import Unpacked, pack_run
 from dashboard import wording
 from dashboard.runs import session as runs_session
@@ -171,7 +170,7 @@ def _export(chosen: list[RunRow]) -> None:
             return
         if len(chosen) == 1:
             run_id = chosen[0].run_id
-            folder = run_folder(runs_root(), run_id)
+            folder = RunFolder.of(run_id).path
             st.download_button(
                 "Whole run (zip)",
                 exported(lambda: pack_run(folder)),
@@ -189,7 +188,7 @@ def _export(chosen: list[RunRow]) -> None:
                     mime,
                     on_click="ignore",
                 )
-            if (size := sum(disk_bytes(folder).values())) > MAX_UPLOAD_MB * 10**6:
+            if (size := sum(RunFolder(folder).disk_bytes().values())) > MAX_UPLOAD_MB * 10**6:
                 st.caption(
                     f":material/info: The run has {size / 10**6:,.0f} MB; the page takes in zips of up to "
                     f"{MAX_UPLOAD_MB} MB. Copy its folder into the other machine's runs folder instead."
@@ -212,7 +211,7 @@ def _metrics(run_id: str, kind: str):
     def content() -> bytes:
         from core.transfer.metrics_files import metrics_csv, metrics_parquet
 
-        return (metrics_csv if kind == "csv" else metrics_parquet)(get_trainer().read(runs_root(), run_id))
+        return (metrics_csv if kind == "csv" else metrics_parquet)(get_readers().read(runs_root(), run_id))
 
     return exported(content)
 
@@ -221,7 +220,7 @@ def _tensorboard(ids: list[str]):
     def content() -> bytes:
         from core.transfer.metrics_files import tensorboard_zip
 
-        return tensorboard_zip([get_trainer().read(runs_root(), run_id) for run_id in ids])
+        return tensorboard_zip([get_readers().read(runs_root(), run_id) for run_id in ids])
 
     return exported(content)
 
@@ -280,7 +279,7 @@ def _deleted(deleted: list[str]) -> None:
 
 
 def _import_state() -> None:
-    job = get_trainer().jobs.get(runs_session.import_job())
+    job = get_jobs().get(runs_session.import_job())
     if job is None:
         return
     if job.status.is_active:

@@ -14,7 +14,7 @@ from core.config.text import format_value, parse_values, with_texts
 from core.config.train_config import TrainConfig, field_kind, settings
 from core.data.sources import data_root, missing_files
 from core.errors import ConfigError, CoreError
-from core.execution.trainer import get_trainer
+from core.execution.process import get_jobs, get_trainer
 from core.status import Progress
 from dashboard import wording
 from dashboard.shell.policy_session import asker, may_control
@@ -156,7 +156,7 @@ def estimate(config: TrainConfig) -> str:
         if not may_control():  # it computes for a second on all threads that a link asks for
             return words
         if not is_trying():
-            get_trainer().jobs.start(TRIAL_JOB, lambda: _trying(trial), heavy=True, asker=asker())
+            get_jobs().start(TRIAL_JOB, lambda: _trying(trial), heavy=True, asker=asker())
         return f"{words} · measuring how long that takes here …"
     if isinstance(rate, str):
         return wording.plain(rate)
@@ -183,7 +183,7 @@ def _trying(trial: TrainConfig) -> Iterator[Progress]:
 
 def is_trying() -> bool:
     """True while the speed of a configuration is tried out."""
-    job = get_trainer().jobs.get(TRIAL_JOB)
+    job = get_jobs().get(TRIAL_JOB)
     return job is not None and job.status.is_active
 
 

@@ -19,7 +19,7 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from core.errors import CoreError
 from core.execution.jobs import Asker
-from core.execution.trainer import get_trainer
+from core.execution.process import get_jobs
 from core.runs.folder import runs_root
 from dashboard.shell.policy import CurrentPolicy, Policy, Tries
 
@@ -100,7 +100,7 @@ def exported(content: Callable[[], bytes]) -> Callable[[], bytes]:
     def made() -> bytes:
         if not allowed:
             raise CoreError("Taking files along needs the password of this server.")
-        with get_trainer().jobs.turn():
+        with get_jobs().turn():
             return content()
 
     return made

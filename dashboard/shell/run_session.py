@@ -5,8 +5,8 @@ from contextlib import suppress
 import streamlit as st
 
 from core.errors import RunError
-from core.execution.trainer import get_trainer
-from core.runs.folder import run_folder, runs_root
+from core.execution.process import get_trainer
+from core.runs.folder import RunFolder, runs_root
 from core.runs.info import RunInfo, list_runs, read_info
 from dashboard.shell.policy_session import is_timed_refresh
 
@@ -40,7 +40,7 @@ NOT_HERE = "The run of this link is not on this server: it was deleted, or never
 def is_here(run_id: str) -> bool:
     """Whether there is a run of this id."""
     with suppress(RunError):
-        return run_folder(runs_root(), run_id).is_dir()
+        return RunFolder.of(run_id).path.is_dir()
     return False
 
 
@@ -50,5 +50,5 @@ def recent_runs(limit: int = 30) -> list[RunInfo]:
     shown = shown_run()
     if shown and all(info.run_id != shown for info in found):
         with suppress(RunError):
-            found.append(read_info(run_folder(runs_root(), shown)))
+            found.append(read_info(RunFolder.of(shown).path))
     return found

@@ -1,16 +1,21 @@
 """Starting a run from any page, and what went wrong when it did not start."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from time import monotonic
 
 import streamlit as st
 
 from core.config.presets import preset_named
 from core.config.train_config import TrainConfig
 from core.data.sources import data_root, missing_files
-from core.execution.trainer import get_trainer
+from core.execution.process import get_jobs, get_trainer
 from core.runs.folder import runs_root
-from dashboard.shell.policy_session import controlled, session_id
+from dashboard.shell.policy_session import controlled
 from dashboard.shell.run_session import show_run
+
+# A busy machine may bring a browser's second message about one click after four.
+_DOUBLE_CLICK_SECONDS = 8.0
 
 
 @controlled
@@ -22,12 +27,22 @@ def start_preset(name: str) -> None:
 def start_config(config: TrainConfig) -> None:
     """Start a run and show it. Problems are kept for the page."""
     try:
-        run_id = get_trainer().start(config, data_root(), runs_root(), token=session_id())
+        run_id = started_once(config, lambda: get_trainer().start(config, data_root(), runs_root()))
     except Exception as error:
         st.session_state.start_problem = str(error)
         return
     st.session_state.start_problem = ""
     show_run(run_id)
+
+
+def started_once(what: object, start: Callable[[], str]) -> str:
+    """The run that `start` gives; that of a moment ago when the same tab asks for the same again: a double click."""
+    known, run_id, until = st.session_state.get("started", (None, "", 0.0))
+    if known == what and monotonic() < until and run_id in get_trainer().active():
+        return run_id
+    run_id = start()
+    st.session_state.started = what, run_id, monotonic() + _DOUBLE_CLICK_SECONDS
+    return run_id
 
 
 def start_problem() -> str:
@@ -38,4 +53,4 @@ def start_problem() -> str:
 @controlled
 def cancel_job(name: str) -> None:
     """Ask a download, a sweep or a proof to end."""
-    get_trainer().jobs.cancel(name)
+    get_jobs().cancel(name)

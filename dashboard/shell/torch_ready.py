@@ -3,7 +3,7 @@
 import gc
 from typing import Any
 
-from core.execution.trainer import get_trainer
+from core.execution.process import get_jobs
 from core.machine.hardware import choose_threads
 from core.status import Progress
 
@@ -33,19 +33,19 @@ def warm_up() -> None:
         gc.collect()
         gc.freeze()
 
-    if get_trainer().jobs.get(WARM_UP_JOB) is None:
-        get_trainer().jobs.start(WARM_UP_JOB, steps, lasting=True)
+    if get_jobs().get(WARM_UP_JOB) is None:
+        get_jobs().start(WARM_UP_JOB, steps, lasting=True)
 
 
 def is_warm() -> bool:
     """True once torch is imported."""
-    job = get_trainer().jobs.get(WARM_UP_JOB)
+    job = get_jobs().get(WARM_UP_JOB)
     return job is not None and not job.status.is_active
 
 
 def torch_problem() -> str:
     """Why PyTorch cannot be used, in words; "" when it can, or while it is imported."""
-    job = get_trainer().jobs.get(WARM_UP_JOB)
+    job = get_jobs().get(WARM_UP_JOB)
     return job.reason if job is not None else ""
 
 

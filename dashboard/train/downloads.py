@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from core.runs.folder import run_folder, runs_root
+from core.runs.folder import RunFolder
 from core.runs.reader import RunView
 from core.transfer.metrics_files import metrics_csv
 from dashboard import wording
@@ -54,7 +54,7 @@ def downloads(snapshot: RunView, parent: RunView | None) -> None:
             disabled=locked or not len(snapshot.steps),
         )
 
-    st.caption(disk_words(run_folder(runs_root(), run_id)))
+    st.caption(disk_words(RunFolder.of(run_id).path))
 
 
 def _script(snapshot: RunView) -> None:
@@ -121,7 +121,7 @@ def _weights(snapshot: RunView) -> None:
         which = st.radio(
             "Which", files, format_func=wording.WEIGHTS_WORDS.__getitem__, key=f"weights_{'_'.join(files)}", horizontal=True
         )
-        path = run_folder(runs_root(), snapshot.info.run_id) / f"{which}.pt"
+        path = RunFolder.of(snapshot.info.run_id).weights(which)
         content = exported(lambda: packed(kind, load_weights(path)["weights"], snapshot.config))
         st.download_button(
             f"Download {FILE_NAMES[kind]}",

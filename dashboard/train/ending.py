@@ -6,8 +6,8 @@ import numpy as np
 import streamlit as st
 
 from core.errors import RunError, TrainingError
-from core.execution.trainer import get_trainer
-from core.runs.folder import run_folder, runs_root, saved_states
+from core.execution.process import get_readers
+from core.runs.folder import RunFolder, runs_root
 from core.runs.info import RunInfo, can_go_on
 from core.runs.reader import RunView
 from core.status import RunStatus
@@ -61,7 +61,7 @@ def ending(snapshot: RunView) -> None:
         st.info(f"{wording.plain(info.reason) or 'Stopped by hand.'} The test digits were not scored{saved}.")
     if info.failure == TrainingError.__name__ and snapshot.step:
         _go_on_gentler(snapshot)
-    elif can_go_on(run_folder(runs_root(), info.run_id), info):
+    elif can_go_on(RunFolder.of(info.run_id).path, info):
         resume_row(snapshot)
 
 
@@ -95,7 +95,7 @@ def _nothing_learned(snapshot: RunView) -> str:
 def _go_on_gentler(snapshot: RunView) -> None:
     """After a loss that was no number: the same steps would end in the same place, so a fork with a lower rate is offered."""
     run_id, rate = snapshot.info.run_id, snapshot.config.learning_rate / 10
-    steps = list(saved_states(run_folder(runs_root(), run_id)))
+    steps = list(RunFolder.of(run_id).states())
     if not steps:
         return
     with st.container(horizontal=True, vertical_alignment="center"):
@@ -115,7 +115,7 @@ def _go_on_gentler(snapshot: RunView) -> None:
 def resume_row(snapshot: RunView) -> None:
     """The way on for a run that has ended early."""
     info, started = snapshot.info, snapshot.started
-    steps = list(saved_states(run_folder(runs_root(), info.run_id)))
+    steps = list(RunFolder.of(info.run_id).states())
     with st.container(horizontal=True, vertical_alignment="center"):
         st.button(
             "Resume",
@@ -142,7 +142,7 @@ def parent_note(info: RunInfo) -> RunView | None:
         return None
     words = f":material/fork_right: Starts from run {wording.plain(info.parent)} after its step {info.parent_step or 0:,}"
     try:
-        parent = get_trainer().read(runs_root(), info.parent)
+        parent = get_readers().read(runs_root(), info.parent)
         st.caption(f"{words}; that run's curves are drawn in gray.")
         return parent
     except RunError as error:

@@ -7,8 +7,8 @@ import streamlit as st
 
 from core.config.text import format_value
 from core.config.train_config import TrainConfig, settings
-from core.execution.trainer import get_trainer
-from core.runs.folder import run_folder, runs_root, saved_states
+from core.execution.process import get_trainer
+from core.runs.folder import RunFolder
 from core.runs.reader import RunView
 from dashboard import wording
 from dashboard.settings.settings_form import setting_field
@@ -29,7 +29,7 @@ _RATE_WORDS: "dict[RateChoice, str]" = {
 def fork_panel(snapshot: RunView) -> None:
     """The form, folded until it is wanted; nothing for a run that keeps no state."""
     run_id = snapshot.info.run_id
-    steps = sorted(saved_states(run_folder(runs_root(), run_id)), reverse=True)
+    steps = sorted(RunFolder.of(run_id).states(), reverse=True)
     if not steps or not torch_ready.has_torch():
         return
     with st.expander(

@@ -8,11 +8,12 @@ from core.config.text import with_texts
 from core.config.train_config import TrainConfig
 from core.data.sources import data_root
 from core.errors import ConfigError, CoreError
-from core.execution.trainer import get_trainer
-from core.runs.folder import run_folder, runs_root, saved_states
+from core.execution.process import get_trainer
+from core.runs.folder import RunFolder, runs_root
 from dashboard.settings import form_session
 from dashboard.shell import run_session
-from dashboard.shell.policy_session import controlled, session_id
+from dashboard.shell.policy_session import controlled
+from dashboard.shell.start_session import started_once
 
 if TYPE_CHECKING:
     from core.execution.fork import RateChoice
@@ -47,12 +48,14 @@ def start_fork(run_id: str, step: int, config: TrainConfig, rate: "RateChoice | 
     from core.training.saved_state import load_state
 
     try:
-        path = saved_states(run_folder(runs_root(), run_id)).get(step)
+        path = RunFolder.of(run_id).states().get(step)
         if path is None:
             raise CoreError(f"The state saved after step {step:,} is gone: newer ones have taken its place. Choose another.")
         saved = load_state(path)
         made = fork(run_id, saved, longer(saved, config, rate) if rate else config)
-        child = get_trainer().start(made.config, data_root(), runs_root(), token=session_id(), origin=made)
+        child = started_once(
+            (run_id, step, made.config), lambda: get_trainer().start(made.config, data_root(), runs_root(), origin=made)
+        )
     except CoreError as error:
         st.session_state.fork_problem = (run_id, str(error))
         return

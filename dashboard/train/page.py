@@ -6,7 +6,7 @@ from core.config.presets import PRESETS, preset_of
 from core.config.train_config import TrainConfig, settings
 from core.data.sources import data_root, missing_files
 from core.errors import RunError
-from core.execution.trainer import get_trainer
+from core.execution.process import get_jobs, get_readers, get_trainer
 from core.runs.folder import runs_root
 from core.runs.info import RunInfo, newest_run_id
 from core.runs.reader import RunView
@@ -103,7 +103,7 @@ def _estimate(config: TrainConfig) -> None:
 
 def _data_note() -> None:
     """What there is of MNIST, and how to get the rest."""
-    job = get_trainer().jobs.get(train_session.DOWNLOAD_JOB)
+    job = get_jobs().get(train_session.DOWNLOAD_JOB)
     running = job is not None and job.status.is_active
     if running:
         st.fragment(_download_progress, run_every=0.5)()
@@ -129,7 +129,7 @@ def _data_note() -> None:
 
 
 def _download_progress() -> None:
-    job = get_trainer().jobs.get(train_session.DOWNLOAD_JOB)
+    job = get_jobs().get(train_session.DOWNLOAD_JOB)
     if job is None or not job.status.is_active:
         st.rerun()
     progress = job.progress
@@ -138,7 +138,7 @@ def _download_progress() -> None:
 
 
 def _use_download_once_done() -> None:
-    job = get_trainer().jobs.get(train_session.DOWNLOAD_JOB)
+    job = get_jobs().get(train_session.DOWNLOAD_JOB)
     if job is not None and job.status == RunStatus.FINISHED:
         train_session.use_mnist_if_just_downloaded()
         st.toast("MNIST is here and verified.")
@@ -166,7 +166,7 @@ def _panel(drawn_for: tuple[object, ...]) -> None:
 
 def _state(snapshot: RunView | None) -> tuple[object, ...]:
     """What a whole run of the page is made for: it alone sets the interval, and draws what lies outside the panel."""
-    download = get_trainer().jobs.get(train_session.DOWNLOAD_JOB)
+    download = get_jobs().get(train_session.DOWNLOAD_JOB)
     return (
         newest_run_id(runs_root()),
         *get_trainer().active().items(),
@@ -196,7 +196,7 @@ def _read_shown() -> tuple[RunView | None, str]:
     if not run_session.is_here(run_id):
         return None, run_session.NOT_HERE
     try:
-        return get_trainer().read(runs_root(), run_id), ""
+        return get_readers().read(runs_root(), run_id), ""
     except RunError as error:
         return None, str(error)
 

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from core.execution.trainer import get_trainer
+from core.execution.process import get_trainer
 from core.runs.reader import RunView
 from core.runs.time_left import phase, seconds_left
 from core.status import RunStatus

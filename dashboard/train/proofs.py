@@ -4,7 +4,7 @@ from typing import Literal
 
 import streamlit as st
 
-from core.execution.trainer import get_trainer
+from core.execution.process import get_jobs
 from core.runs.reader import RunView
 from core.status import RunStatus
 from dashboard import wording
@@ -27,7 +27,7 @@ def proofs(snapshot: RunView) -> None:
 
     for kind, (label, words) in _PROOF_WORDS.items():
         name = train_session.proof_job(snapshot.info.run_id, kind)
-        job = get_trainer().jobs.get(name)
+        job = get_jobs().get(name)
         working = job is not None and job.status.is_active
         with st.container(horizontal=True, vertical_alignment="center"):
             if working:

@@ -5,7 +5,7 @@ from contextlib import suppress
 import streamlit as st
 
 from core.errors import RunError
-from core.runs.folder import run_folder, runs_root
+from core.runs.folder import RunFolder, runs_root
 from core.runs.notes import read_notes
 from core.runs.reader import RunView
 from dashboard import wording
@@ -53,7 +53,7 @@ def _headline(snapshot: RunView) -> None:
     st.badge(word, color=color, icon=icon)  # pyright: ignore[reportArgumentType]
     preset = f" · preset {wording.plain(info.preset)}" if info.preset else ""
     with suppress(RunError):  # damaged notes are told on the Runs page
-        if name := read_notes(run_folder(runs_root(), info.run_id)).name:
+        if name := read_notes(RunFolder.of(info.run_id).path).name:
             preset += f" · {wording.plain(name)}"
     if changed := differences(snapshot):
         preset += f" · {wording.plain(changed)}"

@@ -9,8 +9,9 @@ import streamlit as st
 from core.config.train_config import TrainConfig
 from core.data.sources import data_root
 from core.errors import CoreError, RunError
-from core.execution.trainer import SHUT_DOWN, get_trainer
-from core.runs.folder import run_folder, runs_root
+from core.execution.process import get_jobs, get_trainer
+from core.execution.trainer import SHUT_DOWN
+from core.runs.folder import RunFolder, runs_root
 from core.runs.info import RunInfo, can_go_on
 from core.runs.notes import read_notes
 from core.status import RunStatus
@@ -83,7 +84,7 @@ def left_unfinished(runs: list[RunInfo], shown: str | None) -> list[RunInfo]:
         for info in runs
         if info.run_id not in (shown, *aside)
         and (info.status == RunStatus.INTERRUPTED or info.failure == SHUT_DOWN)
-        and can_go_on(folder := run_folder(runs_root(), info.run_id), info)
+        and can_go_on(folder := RunFolder.of(info.run_id).path, info)
         and not _is_archived(folder)
     ]
 
@@ -110,12 +111,12 @@ def start_download() -> None:
     """Fetch what is missing or damaged of MNIST."""
     from core.data.download import download_mnist
 
-    get_trainer().jobs.start(DOWNLOAD_JOB, lambda: download_mnist(data_root()))
+    get_jobs().start(DOWNLOAD_JOB, lambda: download_mnist(data_root()))
 
 
 def use_mnist_if_just_downloaded() -> None:
     """After a finished download: choose MNIST in the form, once."""
-    get_trainer().jobs.forget(DOWNLOAD_JOB)
+    get_jobs().forget(DOWNLOAD_JOB)
     st.session_state[form_key("dataset")] = "mnist"
 
 
@@ -126,7 +127,7 @@ def proof_job(run_id: str, kind: str) -> str:
 
 def is_proving(run_id: str) -> bool:
     """True while something is being proved about a run."""
-    jobs = [get_trainer().jobs.get(proof_job(run_id, kind)) for kind in ("repeat", "resume")]
+    jobs = [get_jobs().get(proof_job(run_id, kind)) for kind in ("repeat", "resume")]
     return any(job is not None and job.status.is_active for job in jobs)
 
 
@@ -135,6 +136,6 @@ def start_proof(run_id: str, kind: "ProofKind", config: TrainConfig) -> None:
     """Train the first steps of a run twice, in a process of its own."""
     from core.preflight.repeatability import prove_apart
 
-    get_trainer().jobs.start(
+    get_jobs().start(
         proof_job(run_id, kind), lambda: prove_apart(kind, config, data_root()), heavy=True, asker=asker(for_all=True)
     )

@@ -17,7 +17,7 @@ from core.drawing.read import read
 from core.drawing.strokes import drawing_from_canvas
 from core.insight.time_travel import travel
 from core.model.predictor import load_predictor
-from core.runs.snapshots import kept_snapshots
+from core.runs.folder import RunFolder
 from tests.benchmarks.harness import arguments, report, train
 from tests.helpers.servers import CHROMIUM_ARGUMENTS, start_server, stop_server
 from tests.helpers.shapes import DIGITS, as_canvas, drawing
@@ -124,7 +124,7 @@ def main() -> None:
         began = time.perf_counter()
         travel(run, image)
         again = time.perf_counter() - began
-        assert count == len(kept_snapshots(run))
+        assert count == len(RunFolder(run).snapshots())
         idle, training = in_browser(given.data, runs, browser_path, given.strokes)
     values = {
         "idle_p95_ms": float(np.percentile(idle, 95)),

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-import core.execution.trainer
+import core.execution.process
 from core.config.setting import GROUPS
-from core.execution.trainer import Trainer
+from core.execution.process import Process
 from dashboard.shell import policy_session
 from dashboard.shell.policy import CurrentPolicy, Tries
 
@@ -24,8 +24,8 @@ def _no_password_from_elsewhere(tmp_path, monkeypatch):
 def app(tmp_path, monkeypatch):
     monkeypatch.setenv("DIGIT_LAB_DATA", str(tmp_path / "data"))
     monkeypatch.setenv("DIGIT_LAB_RUNS", str(tmp_path / "runs"))
-    made = Trainer()
-    monkeypatch.setattr(core.execution.trainer, "_trainer", made)
+    made = Process()
+    monkeypatch.setattr(core.execution.process, "_process", made)
     app = AppTest.from_file(APP, default_timeout=60)
     for group in GROUPS[1:]:
         app.session_state[f"group_{group}"] = True  # all settings open, so that tests reach them

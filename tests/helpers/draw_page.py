@@ -1,6 +1,5 @@
 """The Draw page under AppTest."""
 
-import core.execution.trainer
 from tests.helpers.shapes import as_canvas
 from tests.helpers.waits import wait_for_job
 
@@ -10,9 +9,9 @@ def opened(app, drawn=None):
     if drawn is not None:
         app.session_state["draw_content"] = as_canvas(drawn)
     app.run()
-    wait_for_job(core.execution.trainer.get_trainer(), "warm-up")
+    wait_for_job("warm-up")
     app.switch_page("draw/page.py").run()
-    wait_for_job(core.execution.trainer.get_trainer(), "digits-mnist_sample", begun=False)
+    wait_for_job("digits-mnist_sample", begun=False)
     app.run()
     assert not app.exception
     return app

@@ -22,7 +22,7 @@ from core.events import StepsEnded
 from core.execution.kept_states import newest_state
 from core.execution.recorder import RecordedRun
 from core.model.weights import copy_weights, load_weights
-from core.runs.folder import saved_states
+from core.runs.folder import RunFolder
 from core.runs.reader import RunReader
 from core.runs.writer import RunWriter
 from core.status import RunStatus
@@ -156,7 +156,7 @@ def _look(folder: Path, reader: RunReader, told: dict[str, int], found: Kills) -
         if snapshot.damage or snapshot.info.status != RunStatus.INTERRUPTED:
             found.problems += (f"after step {told['step']}: {snapshot.info.status} {snapshot.damage}",)
         newest = newest_state(folder).step
-        whole = all(load_state(path).step == step for step, path in saved_states(folder).items())
+        whole = all(load_state(path).step == step for step, path in RunFolder(folder).states().items())
         best = [one.step for one in snapshot.validations if one.best]
         best_whole = not best or load_weights(folder / "best.pt")["step"] >= best[-1]  # written before it is recorded
         if newest < told["saved"] or not whole or not best_whole:

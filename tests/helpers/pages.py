@@ -1,6 +1,6 @@
 """What tests look for on a page under AppTest."""
 
-import core.execution.trainer
+import core.execution.process
 
 
 def button(app, label):
@@ -14,4 +14,4 @@ def texts(app) -> str:
 
 
 def session_is_warm():
-    return (job := core.execution.trainer.get_trainer().jobs.get("warm-up")) is not None and not job.status.is_active
+    return (job := core.execution.process.get_jobs().get("warm-up")) is not None and not job.status.is_active

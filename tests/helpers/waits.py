@@ -4,6 +4,7 @@ from pathlib import Path
 from time import monotonic, sleep
 
 from core.execution.jobs import JobView
+from core.execution.process import get_jobs
 from core.execution.trainer import Trainer
 from core.status import RunStatus
 
@@ -22,21 +23,21 @@ def wait_for_status(trainer: Trainer, runs: Path, run_id: str, status: RunStatus
     """Wait until a run's folder says `status`; fail at once when it ended otherwise."""
 
     def reached():
-        info = trainer.read(runs, run_id).info
+        info = trainer.readers.read(runs, run_id).info
         if not info.status.is_active and info.status != status:
             raise AssertionError(f"the run is {info.status}, not {status}: {info.reason}\n{info.details}")
         return info.status == status
 
     wait_for(reached, seconds, f"run {status}")
-    return trainer.read(runs, run_id)
+    return trainer.readers.read(runs, run_id)
 
 
-def wait_for_job(trainer: Trainer, name: str, seconds: float = 60.0, *, begun: bool = True) -> JobView | None:
+def wait_for_job(name: str, seconds: float = 60.0, *, begun: bool = True) -> JobView | None:
     """Wait until a job has ended; also for its beginning, unless `begun` is False."""
 
     def ended():
-        job = trainer.jobs.get(name)
+        job = get_jobs().get(name)
         return not begun if job is None else not job.status.is_active
 
     wait_for(ended, seconds, f"job {name} ended")
-    return trainer.jobs.get(name)
+    return get_jobs().get(name)

@@ -9,10 +9,9 @@ import streamlit as st
 
 from core.data.batches import augments
 from core.data.sources import data_root
-from core.execution.trainer import get_trainer
+from core.execution.process import get_trainer
 from core.modes.during_training import GapPoint, mode_gap
-from core.runs.folder import run_folder, runs_root
-from core.runs.snapshots import kept_snapshots
+from core.runs.folder import RunFolder
 from dashboard import theme
 from dashboard.charts.figures import LEGEND, Figure, figure_layout, line_trace
 from dashboard.charts.live_chart import plot
@@ -28,11 +27,11 @@ def _controls(lab: Lab) -> Params:
     run_id = lab.chosen.info.run_id
     # Points stay known, so that a run in training has only its new ones worked out.
     known = modes_session.memory(f"gap-{run_id}")
-    return {"snapshots": len(kept_snapshots(run_folder(runs_root(), run_id))), "_what": what, "_known": known}
+    return {"snapshots": len(RunFolder.of(run_id).snapshots()), "_what": what, "_known": known}
 
 
 def _work(lab: Lab, params: Params) -> Iterator[object]:
-    for one in mode_gap(run_folder(runs_root(), lab.chosen.info.run_id), data_root(), dict(params["_known"])):
+    for one in mode_gap(RunFolder.of(lab.chosen.info.run_id).path, data_root(), dict(params["_known"])):
         if isinstance(one, GapPoint):
             params["_known"][one.step] = one
         yield one
@@ -133,11 +132,10 @@ def gap_figure(points: Sequence[GapPoint], what: str) -> Figure:
 
 def pytorch_lines(lab: "Lab", params: dict[str, Any]) -> str:
     """The same training digits in both modes, for each snapshot of the run."""
-    folder = run_folder(runs_root(), lab.chosen.info.run_id)
+    folder = RunFolder.of(lab.chosen.info.run_id).path
     return (
         head_lines(lab)
         + f"""
-from core.runs.snapshots import kept_snapshots
 
 seen = some_digits(train_digits, 1000)
 inputs = (torch.from_numpy(seen.images.copy()).float() / 255 - 0.1307) / 0.3081

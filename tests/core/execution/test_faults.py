@@ -15,7 +15,7 @@ import pytest
 from core.errors import RunError
 from core.execution.trainer import Trainer
 from core.model.weights import load_weights
-from core.runs.folder import saved_states
+from core.runs.folder import RunFolder
 from core.runs.index import RunIndex
 from core.runs.info import list_runs, newest_run_id, read_info
 from core.runs.lock import is_held
@@ -83,25 +83,25 @@ def test_a_full_disk_fails_the_run_in_words_and_earlier_files_are_whole(tmp_path
         config = dataclasses.replace(LONG, checkpoint_seconds=1) if during == "checkpoints" else LONG
         run_id = trainer.start(config, tmp_path, runs)
         folder = runs / run_id
-        wait_for(lambda: trainer.read(runs, run_id).step > 20 and (folder / "best.pt").exists())
+        wait_for(lambda: trainer.readers.read(runs, run_id).step > 20 and (folder / "best.pt").exists())
         if during == "checkpoints":
-            wait_for(lambda: saved_states(folder))
-        before = trainer.read(runs, run_id).step
+            wait_for(lambda: RunFolder(folder).states())
+        before = trainer.readers.read(runs, run_id).step
         ballast = fill(disk, 0 if during == "metrics" else 300_000)
         snapshot = wait_for_status(trainer, runs, run_id, RunStatus.FAILED)
         assert snapshot.step >= before
         assert "No space left on device" in snapshot.info.reason or "the disk is full" in snapshot.info.reason
         assert snapshot.damage == ()
         assert load_weights(folder / "best.pt")["step"] > 0
-        for path in saved_states(folder).values():
+        for path in RunFolder(folder).states().values():
             load_state(path)
         # The full disk is named before a new run is begun, and with room again all goes on.
         with pytest.raises(RunError, match="MiB are free"):
             trainer.start(SAMPLE, tmp_path, runs)
         ballast.unlink()
-        if saved_states(folder):
+        if RunFolder(folder).states():
             trainer.resume(run_id, tmp_path, runs)
-            wait_for(lambda: trainer.read(runs, run_id).step > snapshot.step)
+            wait_for(lambda: trainer.readers.read(runs, run_id).step > snapshot.step)
             trainer.stop(run_id)
             wait_for_status(trainer, runs, run_id, RunStatus.STOPPED)
         again = trainer.start(dataclasses.replace(SAMPLE, epochs=1), tmp_path, runs)
@@ -146,7 +146,7 @@ for name, action in actions.items():
 trainer.stop(theirs)  # not this server's: nothing happens
 mine = trainer.start(replace(SAMPLE, epochs=3), runs, runs)
 wait_for(lambda: not trainer.active(), 60)
-said["mine"], said["status"] = mine, trainer.read(runs, mine).info.status
+said["mine"], said["status"] = mine, trainer.readers.read(runs, mine).info.status
 said["seen"] = {one.run_id: one.status for one in list_runs(runs)}
 trainer.shutdown()
 print(json.dumps(said))
@@ -162,10 +162,10 @@ def test_two_servers_share_a_runs_folder_without_harm(trainer, runs):
     assert "Stop it first" in said["delete"]
     assert said["status"] == "finished"
     assert said["seen"][theirs] == "running"
-    assert trainer.read(runs, theirs).info.status == RunStatus.RUNNING
+    assert trainer.readers.read(runs, theirs).info.status == RunStatus.RUNNING
     trainer.stop(theirs)
     first = wait_for_status(trainer, runs, theirs, RunStatus.STOPPED)
-    second = trainer.read(runs, said["mine"])
+    second = trainer.readers.read(runs, said["mine"])
     for snapshot in (first, second):
         assert snapshot.damage == ()
         assert snapshot.steps.column("step").tolist() == list(range(1, snapshot.step + 1))
@@ -173,11 +173,11 @@ def test_two_servers_share_a_runs_folder_without_harm(trainer, runs):
 
 def test_a_clock_that_goes_backwards_does_no_harm(trainer, runs, tmp_path, monkeypatch):
     first = trainer.start(LONG, tmp_path, runs)
-    wait_for(lambda: trainer.read(runs, first).step > 10)
+    wait_for(lambda: trainer.readers.read(runs, first).step > 10)
     real, began = time.time, time.time()
     monkeypatch.setattr(time, "time", lambda: real() - 86_400)
-    at = trainer.read(runs, first).step
-    wait_for(lambda: trainer.read(runs, first).step > at + 10)
+    at = trainer.readers.read(runs, first).step
+    wait_for(lambda: trainer.readers.read(runs, first).step > at + 10)
     trainer.stop(first)
     snapshot = wait_for_status(trainer, runs, first, RunStatus.STOPPED)
     seconds = snapshot.steps.column("seconds")
@@ -187,7 +187,7 @@ def test_a_clock_that_goes_backwards_does_no_harm(trainer, runs, tmp_path, monke
     wait_for_status(trainer, runs, second, RunStatus.FINISHED)
     assert {row.run_id for row in RunIndex(runs).rows()} == {first, second}
     trainer.resume(first, tmp_path, runs)
-    wait_for(lambda: trainer.read(runs, first).step > snapshot.step)
+    wait_for(lambda: trainer.readers.read(runs, first).step > snapshot.step)
     trainer.stop(first)
     wait_for_status(trainer, runs, first, RunStatus.STOPPED)
 
@@ -196,7 +196,7 @@ def test_a_clock_that_goes_backwards_does_no_harm(trainer, runs, tmp_path, monke
 def test_a_read_only_runs_folder_is_read_and_the_rest_refused_in_words(runs, tmp_path):
     trainer = Trainer()
     ended = trainer.start(dataclasses.replace(SAMPLE, epochs=20), tmp_path, runs)
-    wait_for(lambda: trainer.read(runs, ended).step > 10)
+    wait_for(lambda: trainer.readers.read(runs, ended).step > 10)
     trainer.stop(ended)
     wait_for_status(trainer, runs, ended, RunStatus.STOPPED)
     running = trainer.start(LONG, tmp_path, runs)

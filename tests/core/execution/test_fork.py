@@ -15,7 +15,7 @@ from core.execution.trainer import Trainer
 from core.model.predictor import load_predictor
 from core.modes.during_training import GapPoint, mode_gap, window
 from core.runs.drawings import load_drawings
-from core.runs.folder import saved_states
+from core.runs.folder import RunFolder
 from core.runs.info import read_info
 from core.status import RunStatus
 from core.training.saved_state import load_state, save_state
@@ -153,7 +153,7 @@ def test_a_forked_run_names_its_parent_counts_on_and_can_be_taken_up(runs, tmp_p
     saved = newest_state(runs / parent)
     made = fork(parent, saved, longer(saved, dataclasses.replace(config, epochs=200), "hold"))
     child = trainer.start(made.config, tmp_path, runs, origin=made)
-    wait_for(lambda: trainer.read(runs, child).step > 60, what="the fork trains")
+    wait_for(lambda: trainer.readers.read(runs, child).step > 60, what="the fork trains")
     trainer.stop(child)
     stopped = wait_for_status(trainer, runs, child, RunStatus.STOPPED)
     assert (stopped.info.parent, stopped.info.parent_step, stopped.info.first_step) == (parent, 30, 30)
@@ -164,14 +164,14 @@ def test_a_forked_run_names_its_parent_counts_on_and_can_be_taken_up(runs, tmp_p
     (runs / parent).rename(tmp_path / "gone")  # a fork needs its parent no more
     again = Trainer()
     again.resume(child, tmp_path, runs)
-    wait_for(lambda: again.read(runs, child).step > stopped.step, what="it goes on")
+    wait_for(lambda: again.readers.read(runs, child).step > stopped.step, what="it goes on")
     again.stop(child)
     ended = wait_for_status(again, runs, child, RunStatus.STOPPED)
     again.shutdown()
     steps = ended.steps.column("step")
     assert steps.tolist() == list(range(31, 31 + len(steps)))
     assert not ended.damage
-    assert max(saved_states(runs / child)) == ended.step
+    assert max(RunFolder(runs / child).states()) == ended.step
 
 
 def test_a_fork_that_waits_shows_where_it_will_begin(trainer, runs, tmp_path):
@@ -181,7 +181,7 @@ def test_a_fork_that_waits_shows_where_it_will_begin(trainer, runs, tmp_path):
     busy = trainer.start(dataclasses.replace(SAMPLE, epochs=1000), tmp_path, runs)
     made = fork(first, saved, longer(saved, dataclasses.replace(SAMPLE, epochs=4), "stretch"))
     child = trainer.start(made.config, tmp_path, runs, origin=made)
-    assert trainer.read(runs, child).step == read_info(runs / child).step == 10
+    assert trainer.readers.read(runs, child).step == read_info(runs / child).step == 10
     trainer.stop(child)
     trainer.stop(busy)
 

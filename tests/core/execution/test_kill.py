@@ -12,7 +12,7 @@ import pytest
 from core.__main__ import main
 from core.execution.kept_states import newest_state
 from core.model.weights import load_weights
-from core.runs.folder import saved_states
+from core.runs.folder import RunFolder
 from core.runs.info import list_runs
 from core.runs.reader import RunReader
 from core.status import RunStatus
@@ -87,7 +87,7 @@ def test_a_killed_run_is_resumed_from_the_command_line_bit_for_bit(runs):
     killed = process(*changes)
     run = wait_for(lambda: next((one for one in list_runs(runs) if one.status == RunStatus.RUNNING), None))
     folder = runs / run.run_id
-    wait_for(lambda: saved_states(folder))
+    wait_for(lambda: RunFolder(folder).states())
     until = time.monotonic() + random.Random(5).uniform(0, 0.8)
     wait_for(lambda: time.monotonic() > until)
     killed.kill()

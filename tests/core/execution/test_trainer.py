@@ -9,8 +9,10 @@ import torch
 from core.data.sources import MNIST_FILES, load_sample, raw_folder
 from core.errors import ConfigError, RunError
 from core.execution import recorder
+from core.execution.jobs import Jobs
 from core.execution.kept_states import newest_state
-from core.execution.trainer import SHUT_DOWN, Trainer, get_trainer
+from core.execution.process import get_trainer
+from core.execution.trainer import SHUT_DOWN, Trainer
 from core.model.predictor import Predictor
 from core.model.weights import load_weights
 from core.modes.copies import answer_in_train_mode, some_digits
@@ -20,10 +22,9 @@ from core.modes.one_switch import one_switch
 from core.modes.poisoning import poisoning
 from core.modes.warming_up import warm_up_config, warming_up
 from core.modes.with_and_without import twin_configs
-from core.runs.folder import saved_states
+from core.runs.folder import RunFolder
 from core.runs.info import can_go_on, read_info
 from core.runs.reader import RunReader
-from core.runs.snapshots import kept_snapshots
 from core.runs.writer import RunWriter
 from core.status import RunStatus
 from core.training.saved_state import load_state, restored
@@ -76,7 +77,7 @@ def test_pausing_looking_and_drawing_change_no_bit(trainer, runs):
         while not stop.is_set():
             torch.manual_seed(1)
             torch.nn.functional.dropout(torch.randn(64, 64), 0.5)
-            trainer.read(runs, busy)
+            trainer.readers.read(runs, busy)
             if live := trainer.weights(busy):
                 asked.add(live.step)
                 predictor = Predictor(live.weights, live.config, live.step)
@@ -88,7 +89,7 @@ def test_pausing_looking_and_drawing_change_no_bit(trainer, runs):
     viewer.start()
     trainer.start(dataclasses.replace(config, seed=9), NONE, runs)
     for step in (3, 12):
-        wait_for(lambda step=step: trainer.read(runs, busy).step >= step or not trainer.active().get(busy))
+        wait_for(lambda step=step: trainer.readers.read(runs, busy).step >= step or not trainer.active().get(busy))
         trainer.pause(busy)
         trainer.unpause(busy)
     wait_for_status(trainer, runs, busy, RunStatus.FINISHED)
@@ -105,11 +106,11 @@ def test_experiments_beside_a_run_change_no_bit(trainer, runs):
     wait_for_status(trainer, runs, quiet, RunStatus.FINISHED)
 
     busy = trainer.start(config, NONE, runs)
-    wait_for(lambda: trainer.read(runs, busy).step >= 2 and len(kept_snapshots(runs / busy)) > 1)
+    wait_for(lambda: trainer.readers.read(runs, busy).step >= 2 and len(RunFolder(runs / busy).snapshots()) > 1)
     live = wait_for(lambda: trainer.weights(busy))
     model, (pool, test) = Predictor(live.weights, live.config, live.step).model, load_sample()
     few = some_digits(test, 100)
-    jobs = {
+    experiments = {
         "switch": lambda: one_switch(model, few, size=4, make_up="shuffled"),
         "poison": lambda: poisoning(model, few, some_digits(pool, 500), "noise"),
         "costs": lambda: two_by_two(model, few),
@@ -117,26 +118,27 @@ def test_experiments_beside_a_run_change_no_bit(trainer, runs):
         "twins": lambda: twin_trainings(twin_configs("mnist_sample", "adam", 1e-3, 0.5, 5), NONE),
         "gap": lambda: mode_gap(runs / busy, NONE),
     }
-    for name, steps in jobs.items():
-        trainer.jobs.start(name, steps)
+    jobs = Jobs()
+    for name, steps in experiments.items():
+        jobs.start(name, steps)
     wait_for_status(trainer, runs, busy, RunStatus.FINISHED)
-    for name in jobs:
-        wait_for(lambda name=name: not trainer.jobs.get(name).status.is_active)
-        assert trainer.jobs.get(name).status == RunStatus.FINISHED, trainer.jobs.get(name).details
+    for name in experiments:
+        wait_for(lambda name=name: not jobs.get(name).status.is_active)
+        assert jobs.get(name).status == RunStatus.FINISHED, jobs.get(name).details
     assert same(weights_of(runs, quiet), weights_of(runs, busy))
 
 
 def test_pause_stands_still_and_resume_goes_on(trainer, runs):
     run_id = trainer.start(LONG, NONE, runs)
-    wait_for(lambda: trainer.read(runs, run_id).step > 5)
+    wait_for(lambda: trainer.readers.read(runs, run_id).step > 5)
     trainer.pause(run_id)
     snapshot = wait_for_status(trainer, runs, run_id, RunStatus.PAUSED)
     step = snapshot.step
     assert step > 0
-    assert trainer.read(runs, run_id).step == step
+    assert trainer.readers.read(runs, run_id).step == step
     seconds = float(snapshot.steps.column("seconds")[-1])
     trainer.unpause(run_id)
-    after = wait_for(lambda: (now := trainer.read(runs, run_id)).step > step and now)
+    after = wait_for(lambda: (now := trainer.readers.read(runs, run_id)).step > step and now)
     gained = float(after.steps.column("seconds")[-1]) - seconds
     assert gained < 30  # the pause itself is no training time
     assert after.steps.column("step").tolist() == list(range(1, after.step + 1))
@@ -148,7 +150,7 @@ def test_pause_stands_still_and_resume_goes_on(trainer, runs):
 def test_stop_works_at_any_moment(trainer, runs, moment):
     run_id = trainer.start(LONG, NONE, runs)
     if moment != "at once":
-        wait_for(lambda: trainer.read(runs, run_id).step > 3)
+        wait_for(lambda: trainer.readers.read(runs, run_id).step > 3)
     if moment == "paused":
         trainer.pause(run_id)
         wait_for_status(trainer, runs, run_id, RunStatus.PAUSED)
@@ -166,22 +168,14 @@ def test_one_run_at_a_time_the_others_wait_in_line(trainer, runs):
     first = trainer.start(LONG, NONE, runs)
     second = trainer.start(SAMPLE, NONE, runs)
     third = trainer.start(dataclasses.replace(SAMPLE, seed=1), NONE, runs)
-    wait_for(lambda: trainer.read(runs, first).step > 0)
+    wait_for(lambda: trainer.readers.read(runs, first).step > 0)
     assert list(trainer.active()) == [first, second, third]
-    assert trainer.read(runs, second).info.status == RunStatus.QUEUED
+    assert trainer.readers.read(runs, second).info.status == RunStatus.QUEUED
     trainer.stop(second)  # out of the middle of the line
     trainer.stop(first)
     wait_for_status(trainer, runs, third, RunStatus.FINISHED)
-    assert trainer.read(runs, second).info.status == RunStatus.STOPPED
-    assert trainer.read(runs, second).step == 0
-
-
-def test_a_double_click_is_one_run(trainer, runs):
-    first = trainer.start(LONG, NONE, runs, token="tab")
-    assert trainer.start(LONG, NONE, runs, token="tab") == first
-    assert trainer.start(LONG, NONE, runs, token="another tab") != first
-    for run_id in trainer.active():
-        trainer.stop(run_id)
+    assert trainer.readers.read(runs, second).info.status == RunStatus.STOPPED
+    assert trainer.readers.read(runs, second).step == 0
 
 
 def test_the_queue_has_an_end(trainer, runs, monkeypatch):
@@ -275,7 +269,7 @@ def test_a_folder_that_takes_nothing_fails_the_run_and_not_the_thread(trainer, r
     assert "No space left" in info.reason
     full["now"] = False
     wait_for(lambda: not trainer.active())
-    assert trainer.read(runs, second).info.status in (RunStatus.FINISHED, RunStatus.FAILED)
+    assert trainer.readers.read(runs, second).info.status in (RunStatus.FINISHED, RunStatus.FAILED)
     third = trainer.start(SAMPLE, NONE, runs)
     wait_for_status(trainer, runs, third, RunStatus.FINISHED)
 
@@ -283,9 +277,9 @@ def test_a_folder_that_takes_nothing_fails_the_run_and_not_the_thread(trainer, r
 def test_shutting_down_saves_and_refuses_more(runs):
     trainer = Trainer()
     run_id = trainer.start(LONG, NONE, runs)
-    wait_for(lambda: trainer.read(runs, run_id).step > 3)
+    wait_for(lambda: trainer.readers.read(runs, run_id).step > 3)
     trainer.shutdown()
-    snapshot = trainer.read(runs, run_id)
+    snapshot = trainer.readers.read(runs, run_id)
     assert snapshot.info.status == RunStatus.STOPPED
     assert load_weights(runs / run_id / "last.pt")["step"] == snapshot.step
     with pytest.raises(RunError, match="shutting down"):
@@ -365,7 +359,7 @@ def test_a_stopped_run_is_taken_up_and_ends_as_if_it_had_never_stopped(runs):
     seen = viewer.read()  # a viewer that was there all the time
     assert (seen.info.resumes, seen.damage) == (3, ())
     assert seen.steps.column("loss").tolist() == columns(runs, whole)["loss"]
-    info, other = first.read(runs, parts).info, first.read(runs, whole).info
+    info, other = first.readers.read(runs, parts).info, first.readers.read(runs, whole).info
     assert (info.test_accuracy, info.best_accuracy) == (other.test_accuracy, other.best_accuracy)
     with pytest.raises(RunError, match="has reached its end"):
         first.resume(parts, NONE, runs)
@@ -375,13 +369,13 @@ def test_a_stopped_run_is_taken_up_and_ends_as_if_it_had_never_stopped(runs):
 def test_a_run_saved_by_hand_keeps_that_state_and_others_are_thinned_out(trainer, runs):
     config = dataclasses.replace(LONG, checkpoint_seconds=1, checkpoints_kept=1)
     run_id = trainer.start(config, NONE, runs)
-    wait_for(lambda: trainer.read(runs, run_id).step > 3)
+    wait_for(lambda: trainer.readers.read(runs, run_id).step > 3)
     trainer.save_now(run_id)
     (kept,) = wait_for(lambda: list((runs / run_id / "states").glob("*-kept.pt")))
-    wait_for(lambda: max(saved_states(runs / run_id)) > load_state(kept).step)
+    wait_for(lambda: max(RunFolder(runs / run_id).states()) > load_state(kept).step)
     trainer.stop(run_id)
     assert trainer.wait_until_idle(30)
-    found, snapshot = saved_states(runs / run_id), trainer.read(runs, run_id)
+    found, snapshot = RunFolder(runs / run_id).states(), trainer.readers.read(runs, run_id)
     best = [one.step for one in snapshot.validations if one.best][-1]
     assert set(found) == {load_state(kept).step, best, snapshot.step}
     assert kept in found.values()
@@ -393,19 +387,19 @@ def test_what_cannot_be_taken_up_is_refused_in_words(trainer, runs):
     with pytest.raises(RunError, match="There is no run"):
         trainer.resume("nobody", NONE, runs)
     other = Trainer()
-    wait_for(lambda: trainer.read(runs, run_id).step > 3)
+    wait_for(lambda: trainer.readers.read(runs, run_id).step > 3)
     trainer.save_now(run_id)
-    wait_for(lambda: saved_states(runs / run_id))
+    wait_for(lambda: RunFolder(runs / run_id).states())
     with pytest.raises(RunError, match="is being trained already"):
         other.resume(run_id, NONE, runs)
     trainer.stop(run_id)
     assert trainer.wait_until_idle(30)
-    for path in saved_states(runs / run_id).values():
+    for path in RunFolder(runs / run_id).states().values():
         path.write_bytes(b"noise")
     before = columns(runs, run_id)
     other.resume(run_id, NONE, runs)
     assert other.wait_until_idle(30)
-    ended = other.read(runs, run_id)
+    ended = other.readers.read(runs, run_id)
     assert ended.info.status == RunStatus.FAILED
     assert "keeps no state to go on from" in ended.info.reason
     assert columns(runs, run_id) == before  # nothing was lost by trying
@@ -418,34 +412,34 @@ def test_what_cannot_be_taken_up_is_refused_in_words(trainer, runs):
 
 def test_a_paused_run_is_saved_when_asked(trainer, runs):
     run_id = trainer.start(LONG, NONE, runs)
-    wait_for(lambda: trainer.read(runs, run_id).step > 3)
+    wait_for(lambda: trainer.readers.read(runs, run_id).step > 3)
     trainer.pause(run_id)
     step = wait_for_status(trainer, runs, run_id, RunStatus.PAUSED).step
     trainer.save_now(run_id)
     (kept,) = wait_for(lambda: list((runs / run_id / "states").glob("*-kept.pt")))
     assert load_state(kept).step == step
-    assert trainer.read(runs, run_id).info.status == RunStatus.PAUSED
+    assert trainer.readers.read(runs, run_id).info.status == RunStatus.PAUSED
     trainer.unpause(run_id)
-    wait_for(lambda: trainer.read(runs, run_id).step > step)
+    wait_for(lambda: trainer.readers.read(runs, run_id).step > step)
 
 
 def test_runs_that_a_shutdown_ended_say_so_and_go_on_afterwards(runs):
     before = Trainer()
     first, second = (before.start(dataclasses.replace(LONG, seed=seed), NONE, runs) for seed in (1, 2))
-    wait_for(lambda: before.read(runs, first).step > 3)
+    wait_for(lambda: before.readers.read(runs, first).step > 3)
     before.shutdown()
     assert before.wait_until_idle(20)
     after = Trainer()
     for run_id in (first, second):
-        info = after.read(runs, run_id).info
+        info = after.readers.read(runs, run_id).info
         assert (info.status, info.failure) == (RunStatus.STOPPED, SHUT_DOWN)
         assert "shut down" in info.reason
         assert can_go_on(runs / run_id, info)
         after.resume(run_id, NONE, runs)
-    step = before.read(runs, first).step
-    wait_for(lambda: after.read(runs, first).step > step)
+    step = before.readers.read(runs, first).step
+    wait_for(lambda: after.readers.read(runs, first).step > step)
     after.stop(first)
-    wait_for(lambda: after.read(runs, second).step > 3)  # it had waited only, so it begins
+    wait_for(lambda: after.readers.read(runs, second).step > 3)  # it had waited only, so it begins
     after.shutdown()
     assert after.wait_until_idle(20)
 
@@ -454,15 +448,15 @@ def test_a_run_that_goes_on_keeps_nothing_of_the_steps_after_it(trainer, runs):
     config = dataclasses.replace(LONG, validations_per_epoch=5)
     run_id = trainer.start(config, NONE, runs)
     folder = runs / run_id
-    wait_for(lambda: len(trainer.read(runs, run_id).validations) > 1)
+    wait_for(lambda: len(trainer.readers.read(runs, run_id).validations) > 1)
     trainer.save_now(run_id)
     (kept,) = wait_for(lambda: list((folder / "states").glob("*-kept.pt")))
     state = load_state(kept)
-    wait_for(lambda: trainer.read(runs, run_id).step > state.step + 200)
+    wait_for(lambda: trainer.readers.read(runs, run_id).step > state.step + 200)
     trainer.stop(run_id)
     assert trainer.wait_until_idle(30)
-    later = trainer.read(runs, run_id).info
-    for path in saved_states(folder).values():
+    later = trainer.readers.read(runs, run_id).info
+    for path in RunFolder(folder).states().values():
         if path != kept:
             path.write_bytes(b"noise")  # the newest state is damaged, as after a crash of the disk
     writer = RunWriter.reopen(folder)
@@ -474,7 +468,7 @@ def test_a_run_that_goes_on_keeps_nothing_of_the_steps_after_it(trainer, runs):
         assert info.train_seconds == state.content["seconds"] < later.train_seconds
         assert load_weights(folder / "best.pt")["step"] == state.content["best_step"]
         assert not (folder / "last.pt").exists()
-        assert max(kept_snapshots(folder)) <= state.step
-        assert list(saved_states(folder).values())[-1] == kept
+        assert max(RunFolder(folder).snapshots()) <= state.step
+        assert list(RunFolder(folder).states().values())[-1] == kept
         events.close()
     writer.close()

@@ -11,7 +11,7 @@ from core.data.sources import load_splits
 from core.errors import RunError
 from core.model.networks import build_model
 from core.modes.during_training import GapPoint, mode_gap, window
-from core.runs.snapshots import kept_snapshots
+from core.runs.folder import RunFolder
 from core.status import RunStatus
 from tests.helpers.waits import wait_for_status
 
@@ -40,7 +40,7 @@ def test_the_same_images_again_in_eval_mode(name, trainer, runs, tmp_path):
     run_id = trainer.start(config, tmp_path, runs)
     snapshot = wait_for_status(trainer, runs, run_id, RunStatus.FINISHED, 120)
     points = [one for one in mode_gap(runs / run_id, tmp_path) if isinstance(one, GapPoint)]
-    kept = [step for step in kept_snapshots(runs / run_id) if step]
+    kept = [step for step in RunFolder(runs / run_id).snapshots() if step]
     assert [point.step for point in points] == kept
 
     # Every update's batches from the start of the run, in order.

@@ -12,9 +12,9 @@ from core.data.sources import load_sample, load_splits
 from core.errors import RunError
 from core.insight.time_travel import travel
 from core.model.predictor import load_predictor
-from core.runs.snapshots import kept_snapshots, snapshot_steps
+from core.runs.folder import RunFolder
+from core.runs.snapshots import snapshot_steps
 from core.status import RunStatus
-from core.storage.disk_use import disk_bytes
 from core.training.loop import train
 from core.training.state import new_state
 from tests.helpers.trainings import SAMPLE
@@ -36,9 +36,9 @@ def test_a_run_keeps_the_weights_of_its_steps(trainer, runs, tmp_path):
     config = dataclasses.replace(SAMPLE, model="cnn_batchnorm", dropout=0.3)
     run_id = trainer.start(config, tmp_path, runs)
     wait_for_status(trainer, runs, run_id, RunStatus.FINISHED)
-    kept = kept_snapshots(runs / run_id)
+    kept = RunFolder(runs / run_id).snapshots()
     assert list(kept) == sorted(snapshot_steps(config)) == [0, 1, 2, 4, 8, 10, 16, 20]
-    assert 8 * 200_000 < disk_bytes(runs / run_id)["snapshots"] < 8 * 300_000
+    assert 8 * 200_000 < RunFolder(runs / run_id).disk_bytes()["snapshots"] < 8 * 300_000
 
     # The same training once more, by hand: its weights at each of these steps.
     torch.set_num_threads(1)
@@ -77,7 +77,7 @@ def test_travel_asks_every_snapshot_and_finds_the_flips(trainer, runs, tmp_path)
 def test_a_damaged_snapshot_is_left_out_and_told(trainer, runs, tmp_path):
     run_id = trainer.start(SAMPLE, tmp_path, runs)
     wait_for_status(trainer, runs, run_id, RunStatus.FINISHED)
-    path = kept_snapshots(runs / run_id)[4]
+    path = RunFolder(runs / run_id).snapshots()[4]
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)

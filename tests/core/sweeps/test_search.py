@@ -6,6 +6,7 @@ import torch
 
 from core.data.sources import load_sample
 from core.errors import ConfigError
+from core.execution.jobs import Jobs
 from core.insight.disagreement import Disagreement, disagreement
 from core.model.networks import build_model
 from core.model.predictor import Predictor
@@ -14,7 +15,7 @@ from core.status import Progress, RunStatus
 from core.sweeps.local import run_sweep, trained_already
 from core.sweeps.search import sweep_of
 from tests.helpers.trainings import SAMPLE
-from tests.helpers.waits import wait_for, wait_for_job
+from tests.helpers.waits import wait_for
 
 SHORT = dataclasses.replace(SAMPLE, train_size=128, validation_size=50, epochs=1, model="mlp")
 
@@ -106,10 +107,11 @@ def test_a_spent_budget_stops_the_run_in_progress(trainer, runs, tmp_path):
 
 def test_a_cancelled_sweep_stops_its_run_and_starts_no_other(trainer, runs, tmp_path):
     sweep = sweep_of(dataclasses.replace(SHORT, epochs=1000), {"seed": "1, 2, 3"})
-    trainer.jobs.start("sweep", lambda: run_sweep(sweep, trainer, tmp_path, runs))
+    jobs = Jobs()
+    jobs.start("sweep", lambda: run_sweep(sweep, trainer, tmp_path, runs))
     wait_for(lambda: any(row.info.step for row in RunIndex(runs).rows()))
-    trainer.jobs.cancel("sweep")
-    wait_for_job(trainer, "sweep")
+    jobs.cancel("sweep")
+    wait_for(lambda: not jobs.get("sweep").status.is_active)
     assert trainer.wait_until_idle(20)
     assert [row.info.status for row in RunIndex(runs).rows()] == [RunStatus.STOPPED]
 

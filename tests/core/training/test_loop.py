@@ -1,6 +1,8 @@
 import copy
 import dataclasses
 import math
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ from core.training.evaluation import evaluate
 from core.training.loop import make_update, train
 from core.training.reporting import take_pending
 from core.training.state import new_state
+from core.training.world import World
 from tests.helpers.trainings import SAMPLE
 
 CPU = torch.device("cpu")
@@ -331,3 +334,63 @@ def test_anomaly_mode_names_the_forward_operation_its_layer_step_and_rate(splits
     assert f"{config.learning_rate:g}" in words
     assert any("forward pass that this operation belongs to" in note for note in caught.value.__cause__.__notes__)
     assert len(state.pending) == 1  # the failed step is on the chart
+
+
+class Together(World):
+    """Processes as threads: each waits until all have brought their part."""
+
+    def __init__(self, rank, size, barrier, parts):
+        self.rank, self.size, self._barrier, self._parts = rank, size, barrier, parts
+
+    def total(self, values):
+        self._parts[self.rank] = values.clone()
+        self._barrier.wait(30)
+        total = sum(self._parts)
+        self._barrier.wait(30)
+        return total
+
+
+def in_two_processes(states, groups):
+    """One update in each of two threads, and what came of it: None, or the error."""
+    barrier, parts = threading.Barrier(2), [None, None]
+    for rank, state in enumerate(states):
+        state.world = Together(rank, 2, barrier, parts)
+
+    def update(state, group):
+        try:
+            make_update(state, group)
+        except TrainingError as error:
+            return error
+        return None
+
+    with ThreadPoolExecutor(2) as pool:
+        return list(pool.map(update, states, groups))
+
+
+def test_two_processes_with_half_the_digits_each_make_the_update_of_one_with_all(splits):
+    config = dataclasses.replace(SAMPLE, model="mlp", dropout=0.0, gradient_clip=0.5, batch_size=7)
+    whole, *halves = (new_state(config) for _ in range(3))
+    images, labels = next(make_batches(config, splits.train, CPU).epoch(0))
+    make_update(whole, [(images, labels)])
+    assert in_two_processes(halves, [[(images[:3], labels[:3])], [(images[3:], labels[3:])]]) == [None, None]
+    expected = take_pending(whole).steps
+    for half in halves:
+        noted = take_pending(half).steps
+        assert noted["images"] == expected["images"] == 7
+        assert noted["correct"] == expected["correct"]
+        np.testing.assert_allclose(noted["loss"], expected["loss"], rtol=1e-5)
+        np.testing.assert_allclose(noted["gradient_norm"], expected["gradient_norm"], rtol=1e-4)
+        for one, other in zip(half.model.parameters(), whole.model.parameters(), strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+    assert same_weights(*halves)
+
+
+def test_a_nonfinite_part_stops_every_process_at_the_same_step(splits):
+    states = [new_state(dataclasses.replace(SAMPLE, model="mlp", dropout=0.0)) for _ in range(2)]
+    images, labels = next(make_batches(SAMPLE, splits.train, CPU).epoch(0))
+    broken = images.clone()
+    broken[0] = math.nan
+    before = copy.deepcopy(states[0])
+    errors = in_two_processes(states, [[(images, labels)], [(broken, labels)]])
+    assert all("at step 1" in str(error) for error in errors)
+    assert all(same_weights(before, state) and state.step == 0 for state in states)

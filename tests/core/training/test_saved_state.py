@@ -12,7 +12,7 @@ from core.errors import CheckpointError
 from core.events import StepsEnded, Validated
 from core.execution.kept_states import newest_state, thin_out
 from core.preflight.repeatability import flat
-from core.runs.folder import saved_states, state_path
+from core.runs.folder import RunFolder
 from core.training.saved_state import load_state, restored, save_state
 from core.training.state import new_state
 from tests.helpers.bits import same_bits
@@ -83,16 +83,16 @@ def test_the_newest_whole_state_is_taken_and_old_ones_are_thinned_out(tmp_path):
     state = new_state(SMALL)
     for step in (3, 7, 9, 12):
         state.step = step
-        save_state(state_path(tmp_path, step, kept=step == 3), state)
-    assert list(saved_states(tmp_path)) == [3, 7, 9, 12]
+        save_state(RunFolder(tmp_path).state(step, kept=step == 3), state)
+    assert list(RunFolder(tmp_path).states()) == [3, 7, 9, 12]
     assert newest_state(tmp_path).step == 12
     assert newest_state(tmp_path, up_to=11).step == 9
-    state_path(tmp_path, 12).write_bytes(b"torn")
+    RunFolder(tmp_path).state(12).write_bytes(b"torn")
     assert newest_state(tmp_path).step == 9
     thin_out(tmp_path, 1)
-    assert list(saved_states(tmp_path)) == [3, 12]
+    assert list(RunFolder(tmp_path).states()) == [3, 12]
     assert newest_state(tmp_path).step == 3
-    state_path(tmp_path, 3, kept=True).write_bytes(b"")
+    RunFolder(tmp_path).state(3, kept=True).write_bytes(b"")
     with pytest.raises(CheckpointError, match=r"step-00000012\.pt is damaged.*step-00000003-kept\.pt is damaged"):
         newest_state(tmp_path)
 

@@ -135,7 +135,7 @@ def test_each_line_in_tensorboard_keeps_its_own_spikes_its_nan_and_its_end(runs,
 
 def trained(trainer, runs, tmp_path):
     run_id = trainer.start(dataclasses.replace(SAMPLE, epochs=4), tmp_path, runs)
-    wait_for(lambda: trainer.read(runs, run_id).step > 12)
+    wait_for(lambda: trainer.readers.read(runs, run_id).step > 12)
     trainer.stop(run_id)
     wait_for_status(trainer, runs, run_id, RunStatus.STOPPED)
     return run_id

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 from scipy import ndimage
 
-import core.execution.trainer
+import core.execution.process
 from core.data.sources import load_sample
 from core.drawing.pins import add_pin, load_pins
 from core.drawing.read import read
@@ -38,7 +38,7 @@ def test_without_a_model_the_page_offers_to_train_one(app, runs):
     assert not app.exception
     (run,) = list_runs(runs)
     assert (run.model, run.dataset) == ("fast_cnn", "mnist_sample")
-    core.execution.trainer.get_trainer().stop(run.run_id)
+    core.execution.process.get_trainer().stop(run.run_id)
 
 
 def test_a_drawing_is_answered_by_the_run_and_its_origin_is_told(page, trained):
@@ -242,8 +242,8 @@ def test_a_lesson_becomes_a_run_that_names_its_parent(page, runs, trained):
     assert not app.exception
     child = next(run for run in list_runs(runs) if run.run_id != trained[1])
     assert child.parent == trained[1]
-    wait_for_status(core.execution.trainer.get_trainer(), runs, child.run_id, RunStatus.FINISHED)
-    wait_for(lambda: not core.execution.trainer.get_trainer().active())
+    wait_for_status(core.execution.process.get_trainer(), runs, child.run_id, RunStatus.FINISHED)
+    wait_for(lambda: not core.execution.process.get_trainer().active())
     app.run()
     assert not app.exception
     assert f"started from run {trained[1]}" in texts(app)

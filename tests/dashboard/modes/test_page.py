@@ -9,7 +9,7 @@ import shutil
 import pytest
 import torch
 
-import core.execution.trainer
+import core.execution.process
 from core.data.sources import load_sample
 from core.execution.trainer import Trainer
 from core.model.predictor import fingerprint, load_predictor
@@ -47,9 +47,9 @@ def page(app, trained, tmp_path):
         for name, value in link.items():
             app.query_params[name] = value
         app.run()
-        wait_for_job(core.execution.trainer.get_trainer(), "warm-up")
+        wait_for_job("warm-up")
         app.switch_page("modes/page.py").run()
-        wait_for_job(core.execution.trainer.get_trainer(), "digits-mnist_sample", begun=False)
+        wait_for_job("digits-mnist_sample", begun=False)
         app.run()
         return settled(app)
 
@@ -60,7 +60,7 @@ def settled(app):
     """The page once its experiment has ended."""
     assert not app.exception
     if (current := app.session_state.get("modes_job", None)) is not None:
-        wait_for_job(core.execution.trainer.get_trainer(), current[1], 120)
+        wait_for_job(current[1], 120)
         app.run()
         assert not app.exception
     return app
@@ -138,12 +138,12 @@ def test_a_model_without_such_layers_is_told_what_fits_and_offered_one(page, tra
     assert not app.exception
     newest = list_runs(tmp_path / "runs")[0]
     assert (newest.model, newest.dataset) == ("lab_cnn", "mnist_sample")
-    core.execution.trainer.get_trainer().stop(newest.run_id)
+    core.execution.process.get_trainer().stop(newest.run_id)
 
 
 def test_without_a_model_the_page_offers_to_train_one(app):
     app.run()
-    wait_for_job(core.execution.trainer.get_trainer(), "warm-up")
+    wait_for_job("warm-up")
     app.switch_page("modes/page.py").run()
     assert not app.exception
     assert "No model can answer yet" in texts(app)
@@ -162,7 +162,7 @@ def test_an_experiment_can_be_stopped_and_taken_up_again(page, trained):
     assert any(one.label == "Stop" for one in app.button)
     app.switch_page("train/page.py").run()  # nobody waits for it any more
     name = app.session_state["modes_job"][1]
-    wait_for_job(core.execution.trainer.get_trainer(), name)
+    wait_for_job(name)
 
 
 def change_weights(path, change):

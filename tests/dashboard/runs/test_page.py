@@ -6,7 +6,8 @@ import zipfile
 
 import pytest
 
-import core.execution.trainer
+import core.execution.process
+from core.execution.process import get_jobs
 from core.runs.folder import run_names
 from core.runs.index import RunIndex
 from core.runs.notes import change_notes, read_notes
@@ -52,7 +53,7 @@ def ask_both(page, trainer):
     """Compare the answers of the two chosen runs, and wait for the result."""
     page.segmented_control(key="runs_view").set_value("Answers of two models").run()
     button(page, "Ask both about the test digits").click().run()
-    wait_for_job(trainer, dispute_job(*page.session_state["runs_selected"]))
+    wait_for_job(dispute_job(*page.session_state["runs_selected"]))
     page.run()
     assert not page.exception
     assert "Of 500 test digits" in texts(page)
@@ -123,8 +124,8 @@ def test_deleted_runs_come_back(page, tmp_path):
 
 
 def test_a_run_in_training_is_not_deleted_and_the_page_says_so(page, tmp_path):
+    trainer = core.execution.process.get_trainer()
     runs = tmp_path / "runs"
-    trainer = core.execution.trainer.get_trainer()
     run_id = trainer.start(dataclasses.replace(SAMPLE, epochs=1000), runs, runs)
     page.run()
     choose(page, run_id)
@@ -135,8 +136,8 @@ def test_a_run_in_training_is_not_deleted_and_the_page_says_so(page, tmp_path):
 
 
 def test_two_runs_are_compared(page, tmp_path):
+    trainer = core.execution.process.get_trainer()
     runs = tmp_path / "runs"
-    trainer = core.execution.trainer.get_trainer()
     ids = [trainer.start(dataclasses.replace(SAMPLE, epochs=1, learning_rate=rate), runs, runs) for rate in (1e-3, 3e-3)]
     for run_id in ids:
         wait_for_status(trainer, runs, run_id, RunStatus.FINISHED)
@@ -159,7 +160,6 @@ def test_two_runs_are_compared(page, tmp_path):
 
 def test_a_sweep_is_started_from_the_page(page, tmp_path):
     runs = tmp_path / "runs"
-    trainer = core.execution.trainer.get_trainer()
     for name, value in (("train_size", 128), ("validation_size", 50), ("epochs", 1), ("model", "mlp")):
         page.session_state[f"setting_{name}"] = str(value)
     page.session_state["sweep_open"] = True
@@ -173,7 +173,7 @@ def test_a_sweep_is_started_from_the_page(page, tmp_path):
     page.text_input(key="sweep_values_learning_rate").set_value("1e-3, 1e-2").run()
     button(page, "Start 2 runs").click().run()
     assert not page.exception
-    wait_for_job(trainer, "sweep")
+    wait_for_job("sweep")
     page.run()
     assert not page.exception
     assert sorted(listed(page)) == ["learning_rate 0.001", "learning_rate 0.01"]
@@ -237,14 +237,14 @@ def test_a_persons_words_are_no_markup_in_tables_and_curves(page, trainer, tmp_p
     (index,) = page.table[0].value.index
     assert "\\`code\\`" in index
     assert "\\[link\\]" in index
-    (trace,) = overlay_figures([trainer.read(runs, run_id)], [HOSTILE], "step", 25, False)[0][1]["data"]
+    (trace,) = overlay_figures([trainer.readers.read(runs, run_id)], [HOSTILE], "step", 25, False)[0][1]["data"]
     assert trace["name"].startswith("&lt;img src=x")
 
 
 def test_two_runs_of_one_name_are_compared(page, tmp_path):
     """Names of a sweep may agree in their first forty characters, or altogether."""
+    trainer = core.execution.process.get_trainer()
     runs = tmp_path / "runs"
-    trainer = core.execution.trainer.get_trainer()
     ids = [trainer.start(dataclasses.replace(SAMPLE, epochs=1, seed=seed), runs, runs) for seed in (0, 1)]
     for run_id in ids:
         wait_for_status(trainer, runs, run_id, RunStatus.FINISHED)
@@ -268,7 +268,6 @@ def test_equal_settings_promise_equal_results_only_on_equal_machines(page, tmp_p
 
 
 def test_a_second_sweep_waits_for_the_first(page, tmp_path):
-    trainer = core.execution.trainer.get_trainer()
     go_on = threading.Event()
 
     def steps():
@@ -281,12 +280,12 @@ def test_a_second_sweep_waits_for_the_first(page, tmp_path):
     page.run()
     page.multiselect(key="sweep_names").set_value(["learning_rate"]).run()
     page.text_input(key="sweep_values_learning_rate").set_value("1e-3, 1e-2").run()
-    trainer.jobs.start("sweep", steps)  # of another tab, after this page was drawn
+    get_jobs().start("sweep", steps)  # of another tab, after this page was drawn
     button(page, "Start 2 runs").click().run()
     assert "A sweep is under way already" in texts(page)
     assert not any(one.value for one in page.text_input if one.key == "runs_search")
     go_on.set()
-    wait_for_job(trainer, "sweep")
+    wait_for_job("sweep")
 
 
 def test_a_persons_words_are_no_markup_in_hover_texts(tmp_path):
@@ -301,7 +300,7 @@ def test_a_persons_words_are_no_markup_in_hover_texts(tmp_path):
 def test_overlaid_curves_end_where_their_runs_end(trainer, tmp_path, axis):
     runs = tmp_path / "runs"
     ids = make_runs(runs, 2)
-    snapshots = [trainer.read(runs, run_id) for run_id in ids]
+    snapshots = [trainer.readers.read(runs, run_id) for run_id in ids]
     figures = dict(overlay_figures(snapshots, ["a", "<b>"], axis, 25, True))
     assert list(figures) == ["Train loss, mean of 25 steps", "Validation loss", "Validation accuracy", "Learning rate"]
     train = figures["Train loss, mean of 25 steps"]
@@ -333,8 +332,8 @@ def test_without_the_password_one_watches_and_with_it_one_controls(guarded, tmp_
     assert not button(guarded, "Start training").disabled
     button(guarded, "Start training").click().run()
     (run_id,) = run_names(runs)
-    core.execution.trainer.get_trainer().stop(run_id)
-    assert core.execution.trainer.get_trainer().wait_until_idle(30)
+    core.execution.process.get_trainer().stop(run_id)
+    assert core.execution.process.get_trainer().wait_until_idle(30)
     button(guarded, "Lock").click().run()
     assert button(guarded, "Start training").disabled
 

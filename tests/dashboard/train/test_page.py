@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-import core.execution.trainer
+import core.execution.process
 from core.runs.info import list_runs
 from core.status import RunStatus
 from dashboard.shell import refresh, run_session, torch_ready
@@ -44,6 +44,29 @@ def test_a_run_from_the_form_to_its_result(app, tmp_path):
     assert "ln 10 = 2.303" in shown
     assert "Most confidently wrong" in shown
     assert app.query_params["run"] in ([run.run_id], run.run_id)
+
+
+def test_a_double_click_is_one_run_and_another_tab_starts_its_own(app, tmp_path, monkeypatch):
+    from dashboard.shell import start_session
+
+    app.run()
+    app.text_input(key="setting_epochs").set_value("400").run()
+    trainer = core.execution.process.get_trainer()
+    try:
+        click = button(app, "Start training").click
+        click().run()
+        click().run()  # the browser's second message about the first page
+        assert not app.exception
+        assert len(trainer.active()) == 1
+        app.text_input(key="setting_seed").set_value("5").run()
+        button(app, "Add to the queue").click().run()
+        assert len(trainer.active()) == 2  # another thing is no double click
+        monkeypatch.setattr(start_session, "monotonic", lambda: float("inf"))
+        button(app, "Add to the queue").click().run()
+        assert len(trainer.active()) == 3  # nor is the same one later on
+    finally:
+        for run_id in trainer.active():
+            trainer.stop(run_id)
 
 
 def test_unusable_settings_are_told_beside_their_field_and_start_nothing(app, tmp_path):
@@ -132,7 +155,7 @@ def test_a_failed_run_shows_its_reason_and_details(app, tmp_path):
 def test_the_environment_page_ends_in_a_text_to_copy(app):
     app.run()
     app.switch_page("environment/page.py").run()
-    wait_for_job(core.execution.trainer.get_trainer(), "check")
+    wait_for_job("check")
     app.run()
     assert not app.exception
     assert any("Matrix product on cpu" in one.value for one in app.code)
@@ -140,9 +163,9 @@ def test_the_environment_page_ends_in_a_text_to_copy(app):
 
 def ended_run(runs, status=RunStatus.STOPPED, **changes):
     """A run that trained some steps here and ended early."""
-    trainer = core.execution.trainer.get_trainer()
+    trainer = core.execution.process.get_trainer()
     run_id = trainer.start(dataclasses.replace(SAMPLE, **{"epochs": 10, **changes}), runs, runs)
-    wait_for(lambda: trainer.read(runs, run_id).step > 4)
+    wait_for(lambda: trainer.readers.read(runs, run_id).step > 4)
     trainer.stop(run_id)
     assert trainer.wait_until_idle(30)
     if status == RunStatus.INTERRUPTED:  # what a killed process leaves behind
@@ -162,7 +185,7 @@ def test_a_run_that_ended_early_is_resumed_from_its_panel(app, tmp_path, status)
     assert "2 checkpoints to resume from" in texts(app)
     button(app, "Resume").click().run()
     assert not app.exception
-    snapshot = wait_for_status(core.execution.trainer.get_trainer(), runs, run_id, RunStatus.FINISHED)
+    snapshot = wait_for_status(core.execution.process.get_trainer(), runs, run_id, RunStatus.FINISHED)
     assert snapshot.info.resumes == 1
     assert snapshot.step == snapshot.total_steps
 
@@ -181,7 +204,7 @@ def test_the_page_finds_a_run_that_a_crash_left_unfinished(app, tmp_path):
     button(app, "Resume it").click().run()
     assert not app.exception
     assert app.session_state["shown_run"] == run_id
-    wait_for_status(core.execution.trainer.get_trainer(), runs, run_id, RunStatus.FINISHED)
+    wait_for_status(core.execution.process.get_trainer(), runs, run_id, RunStatus.FINISHED)
     app.run()
     assert "Interrupted: run" not in texts(app)
 
@@ -211,7 +234,7 @@ def test_a_proof_is_one_button(app, tmp_path, kind):
     button(app, f"Prove that it {kind}s").click().run()
     assert not app.exception
     assert any(one.label == "Stop the proof" for one in app.button)
-    wait_for_job(core.execution.trainer.get_trainer(), f"proof-{kind}-{run_id}")
+    wait_for_job(f"proof-{kind}-{run_id}")
     app.run()
     assert "It holds: 60 steps trained" in texts(app).replace("\\", "")
 
@@ -238,7 +261,7 @@ def test_a_fork_changes_one_thing_and_names_its_parent(app, tmp_path):
     assert not app.exception
     child = app.session_state["shown_run"]
     assert child != run_id
-    snapshot = wait_for_status(core.execution.trainer.get_trainer(), runs, child, RunStatus.FINISHED)
+    snapshot = wait_for_status(core.execution.process.get_trainer(), runs, child, RunStatus.FINISHED)
     assert (snapshot.info.parent, snapshot.config.learning_rate, snapshot.config.optimizer) == (run_id, 1e-5, "sgd")
     app.run()
     assert f"Starts from run {run_id}" in texts(app)
@@ -313,7 +336,7 @@ def test_a_runs_settings_fill_the_form_again(app, tmp_path):
 
 
 def test_the_queue_is_shown_and_chooses_the_run(app, tmp_path):
-    runs, trainer = tmp_path / "runs", core.execution.trainer.get_trainer()
+    runs, trainer = tmp_path / "runs", core.execution.process.get_trainer()
     ids = [trainer.start(dataclasses.replace(SAMPLE, epochs=500, seed=seed), runs, runs) for seed in range(3)]
     wait_for_status(trainer, runs, ids[0], RunStatus.RUNNING)
     app.run()
