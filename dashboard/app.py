@@ -38,7 +38,7 @@ def main() -> None:
     if chosen.title != "Draw":
         draw_session.canvas_is_gone()
     if chosen.title != "Train/eval":
-        modes_session.leave_page()
+        modes_session.stop_experiment()
     policy_row()
     chosen.run()
     torch_ready.warm_up()

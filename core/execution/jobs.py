@@ -96,7 +96,16 @@ class Jobs:
         self._heavy_names: dict[str, _Ends] = {}
         self._closing = False
 
-    def start(self, name: str, work: Work, *, heavy: bool = False, lasting: bool = False, asker: Asker = NOBODY) -> None:
+    def start(
+        self,
+        name: str,
+        work: Work,
+        *,
+        heavy: bool = False,
+        lasting: bool = False,
+        growing: bool = False,
+        asker: Asker = NOBODY,
+    ) -> None:
         """Run a generator in a thread: it gives Progress, or results. One job of a name at a time: a second start joins
         the first.
 
@@ -104,6 +113,7 @@ class Jobs:
             heavy: it computes; of such jobs MAX_HEAVY_JOBS work at a time and MAX_WAITING_JOBS wait, so that a class that tries
                 out experiments does not slow down the training. One more fails with a word.
             lasting: that it was done is remembered as long as the process; of other ended jobs the last ones are.
+            growing: each result holds all that came before it, so the last one is kept alone.
             asker: whose job it is, for fair shares of the heavy ones; it ends when they have left.
         """
         with self._lock:
@@ -124,7 +134,7 @@ class Jobs:
                 self._heavy_names[name] = ends
             self._jobs[name] = JobView(name, RunStatus.RUNNING, Progress(0, 0, "Starting")), ends
         work = self._waiting_turn(work) if heavy else work
-        threading.Thread(target=self._do, args=(name, work, ends), name=f"job-{name}", daemon=True).start()
+        threading.Thread(target=self._do, args=(name, work, ends, growing), name=f"job-{name}", daemon=True).start()
 
     def _full(self, asker: Asker) -> str:
         """Why another heavy job of this person cannot wait, in words; "" when it can."""
@@ -188,13 +198,13 @@ class Jobs:
 
         return waiting
 
-    def _do(self, name: str, work: Work, ends: "_Ends") -> None:
+    def _do(self, name: str, work: Work, ends: "_Ends", growing: bool) -> None:
         ended: dict[str, object] = {"status": RunStatus.FINISHED}
         results: Iterator[object] = iter(())
         try:
             results = work()
             for given in results:
-                self._update(name, given, ends)
+                self._update(name, given, ends, growing)
                 if ends.now():
                     ended["status"] = RunStatus.STOPPED
                     break
@@ -210,10 +220,11 @@ class Jobs:
             if job is not None and current is ends:
                 self._jobs[name] = replace(job, **ended), ends
 
-    def _update(self, name: str, given: object, ends: "_Ends") -> None:
+    def _update(self, name: str, given: object, ends: "_Ends", growing: bool) -> None:
         with self._lock:
             job, current = self._jobs.get(name, (None, None))
             if job is None or current is not ends:
                 return
-            change = {"progress": given} if isinstance(given, Progress) else {"results": (*job.results, given)}
+            before = () if growing else job.results
+            change = {"progress": given} if isinstance(given, Progress) else {"results": (*before, given)}
             self._jobs[name] = replace(job, **change), ends

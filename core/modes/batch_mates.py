@@ -11,12 +11,18 @@ from core.data.sources import Digits
 from core.model.predictor import Images
 from core.randomness import generator_for
 
-Company = Literal["mixed", "one_class", "blank", "drawings"]
-COMPANIES: tuple[Company, ...] = ("mixed", "one_class", "blank", "drawings")
+BatchMates = Literal["mixed", "one_class", "blank", "drawings"]
+BATCH_MATES: tuple[BatchMates, ...] = ("mixed", "one_class", "blank", "drawings")
 
 
-def company_of(
-    kind: Company, count: int, digits: Digits, *, label: int = 0, drawings: npt.NDArray[np.uint8] | None = None, seed: int = 0
+def batch_mates(
+    kind: BatchMates,
+    count: int,
+    digits: Digits,
+    *,
+    label: int = 0,
+    drawings: npt.NDArray[np.uint8] | None = None,
+    seed: int = 0,
 ) -> Images:
     """The images that share a batch with one drawing.
 

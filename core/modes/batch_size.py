@@ -3,11 +3,12 @@
 import contextlib
 import copy
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import nn
 
+from core.data.batches import normalise
 from core.data.sources import Digits
 from core.model.predictor import Images
 from core.modes.copies import (
@@ -17,12 +18,12 @@ from core.modes.copies import (
     TRAIN,
     BatchNorm,
     BatchOfOneError,
-    MakeUp,
+    BatchOrder,
     asked_in_mode,
     batches_of,
+    copy_in_mode,
     forward,
     mode_layers,
-    switched,
     unchanged,
 )
 from core.status import Progress
@@ -56,29 +57,47 @@ class LayerOfOne:
     words: str
 
 
+@dataclass(frozen=True)
+class BatchSizes:
+    """What is known so far.
+
+    Attributes:
+        eval: eval mode's accuracy, in [0, 1], whatever the batch. layers: see `layers_with_one`.
+        scores: of train mode, in the order they were measured.
+    """
+
+    eval: float
+    layers: tuple[LayerOfOne, ...]
+    scores: tuple[SizeScore, ...] = ()
+
+
 def batch_sizes(
-    model: nn.Module, digits: Digits, *, sizes: Sequence[int] = SIZES, make_up: MakeUp = "shuffled", seed: int = 0
-) -> Iterator[Progress | float | SizeScore]:
-    """Train mode's accuracy over batch sizes. First eval mode's accuracy (a float), then a SizeScore for each size."""
+    model: nn.Module, digits: Digits, *, sizes: Sequence[int] = SIZES, order: BatchOrder = "shuffled", seed: int = 0
+) -> Iterator[Progress | BatchSizes]:
+    """Eval mode's accuracy, then train mode's at each batch size, the largest first."""
     with unchanged(model):
         stored = batches_of("stored", digits.labels, LARGE_BATCH)
-        yield (yield from asked_in_mode(model, EVAL, digits, stored, "Eval mode", seed)).accuracy
+        in_eval = (yield from asked_in_mode(model, EVAL, digits, stored, "Eval mode", seed)).accuracy
+        found = BatchSizes(in_eval, tuple(layers_with_one(model, normalise(torch.from_numpy(digits.images[:1])).numpy())))
+        yield found
         for size in sorted(sizes, reverse=True):  # the quick ones first
-            batches, words = batches_of(make_up, digits.labels, size, seed), f"Train mode, batches of {size}"
+            batches, words = batches_of(order, digits.labels, size, seed), f"Train mode, batches of {size}"
             try:
                 train = (yield from asked_in_mode(model, TRAIN, digits, batches, words, seed)).accuracy
                 batchnorm = train
                 if mode_layers(model).dropout:
                     batchnorm = (yield from asked_in_mode(model, BATCHNORM_ONLY, digits, batches, words, seed)).accuracy
-                yield SizeScore(size, train, batchnorm)
+                score = SizeScore(size, train, batchnorm)
             except BatchOfOneError as error:
-                yield SizeScore(size, None, None, str(error))
+                score = SizeScore(size, None, None, str(error))
+            found = replace(found, scores=(*found.scores, score))
+            yield found
 
 
 def layers_with_one(model: nn.Module, image: Images) -> list[LayerOfOne]:
     """Send one image (1, 1, 28, 28) through a copy in train mode and say, layer by layer, what becomes of it; the last line
     is BatchNorm1d on ten numbers, which PyTorch refuses, for comparison."""
-    twin, found = switched(model, TRAIN), []
+    copied, found = copy_in_mode(model, TRAIN), []
 
     def look(name: str, module: nn.Module) -> None:
         def hook(module: nn.Module, inputs: tuple[torch.Tensor, ...]) -> None:
@@ -86,11 +105,11 @@ def layers_with_one(model: nn.Module, image: Images) -> list[LayerOfOne]:
 
         module.register_forward_pre_hook(hook)
 
-    for name, module in twin.named_modules():
+    for name, module in copied.named_modules():
         if not any(module.children()):
             look(name, module)
     with contextlib.suppress(BatchOfOneError):  # the layer that raises has said so itself
-        forward(twin, torch.from_numpy(image))
+        forward(copied, torch.from_numpy(image))
     return [*found, _layer_of_one("(not in this model)", nn.BatchNorm1d(10), torch.arange(10.0)[None])]
 
 

@@ -21,8 +21,8 @@ from core.model.predictor import Images, Prediction, fingerprint
 from core.randomness import seed_for
 from core.status import Progress
 
-MakeUp = Literal["shuffled", "by_class", "stored"]
-MAKE_UPS: tuple[MakeUp, ...] = ("shuffled", "by_class", "stored")
+BatchOrder = Literal["shuffled", "by_class", "stored"]
+BATCH_ORDERS: tuple[BatchOrder, ...] = ("shuffled", "by_class", "stored")
 BatchNorm = nn.modules.batchnorm._BatchNorm
 Indices = npt.NDArray[np.int64]
 
@@ -78,15 +78,15 @@ def unchanged(model: nn.Module) -> Iterator[None]:
         raise ModelChangedError("This experiment changed the model's weights or buffers. Please report it.")
 
 
-def switched(model: nn.Module, switch: Switch) -> nn.Module:
+def copy_in_mode(model: nn.Module, switch: Switch) -> nn.Module:
     """A deep copy whose BatchNorm and Dropout layers are in the modes asked for, without gradients."""
-    twin = copy.deepcopy(model).eval().requires_grad_(False)
-    for module in twin.modules():
+    copied = copy.deepcopy(model).eval().requires_grad_(False)
+    for module in copied.modules():
         if isinstance(module, BatchNorm):
             module.train(switch.batchnorm)
         elif isinstance(module, nn.Dropout):
             module.train(switch.dropout)
-    return twin
+    return copied
 
 
 def some_digits(digits: Digits, count: int) -> Digits:
@@ -94,14 +94,14 @@ def some_digits(digits: Digits, count: int) -> Digits:
     return digits if count >= len(digits) else digits.take(stratified(digits.labels, count, SPLIT_SEED)[0])
 
 
-def batches_of(make_up: MakeUp, labels: Indices, size: int, seed: int = 0) -> list[Indices]:
+def batches_of(order: BatchOrder, labels: Indices, size: int, seed: int = 0) -> list[Indices]:
     """Indices of all digits in batches of `size`, the last one smaller: shuffled, sorted by class, or as stored."""
-    order = np.arange(len(labels))
-    if make_up == "shuffled":
-        order = np.random.default_rng(seed_for(seed, "batches")).permutation(len(labels))
-    elif make_up == "by_class":
-        order = np.argsort(labels, kind="stable")
-    return [order[start : start + size] for start in range(0, len(order), size)]
+    indices = np.arange(len(labels))
+    if order == "shuffled":
+        indices = np.random.default_rng(seed_for(seed, "batches")).permutation(len(labels))
+    elif order == "by_class":
+        indices = np.argsort(labels, kind="stable")
+    return [indices[start : start + size] for start in range(0, len(indices), size)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +135,7 @@ class Answers:
         return torch.from_numpy(self.logits[place]).softmax(0).numpy()
 
 
-def ask(twin: nn.Module, digits: Digits, batches: Sequence[Indices], *, seed: int = 0) -> Generator[int, None, Answers]:
+def ask(copied: nn.Module, digits: Digits, batches: Sequence[Indices], *, seed: int = 0) -> Generator[int, None, Answers]:
     """Ask a model in whatever mode it is, batch by batch; yields how many digits are done, returns the answers.
 
     Raises:
@@ -144,14 +144,14 @@ def ask(twin: nn.Module, digits: Digits, batches: Sequence[Indices], *, seed: in
     logits = np.full((len(digits), 10), np.nan, np.float32)
     done = 0
     for number, batch in enumerate(batches):
-        reseed_dropout(twin, seed, number)
-        logits[batch] = forward(twin, normalise(torch.from_numpy(digits.images[batch]))).numpy()
+        reseed_dropout(copied, seed, number)
+        logits[batch] = forward(copied, normalise(torch.from_numpy(digits.images[batch]))).numpy()
         done += len(batch)
         yield done
     return Answers(logits, digits.labels)
 
 
-def forward(twin: nn.Module, batch: Tensor) -> Tensor:
+def forward(copied: nn.Module, batch: Tensor) -> Tensor:
     """One forward without gradients.
 
     Raises:
@@ -159,7 +159,7 @@ def forward(twin: nn.Module, batch: Tensor) -> Tensor:
     """
     try:
         with torch.no_grad():
-            return twin(batch)
+            return copied(batch)
     except ValueError as error:
         if len(batch) > 1:
             raise
@@ -170,27 +170,25 @@ def forward(twin: nn.Module, batch: Tensor) -> Tensor:
         ) from error
 
 
-def answer_in_train_mode(
-    model: nn.Module, image: Images, company: Images, *, passes: int = 1, seed: int = 0
-) -> list[Prediction]:
+def answer_in_train_mode(model: nn.Module, image: Images, mates: Images, *, passes: int = 1, seed: int = 0) -> list[Prediction]:
     """What a copy of the model answers for one image in train mode, in a batch with others.
 
     BatchNorm normalises with this batch's own mean and variance; Dropout draws a mask for each pass. The copy's running
     statistics move, the model's do not.
 
     Args:
-        image: (1, 1, 28, 28), normalised. company: (n, 1, 28, 28), the rest of the batch.
+        image: (1, 1, 28, 28), normalised. mates: (n, 1, 28, 28), the rest of the batch.
         passes: forwards, each with other dropout masks.
 
     Raises:
         BatchOfOneError: the model has a BatchNorm layer that sees one value a channel.
     """
-    twin = switched(model, TRAIN)
-    batch = torch.from_numpy(np.concatenate([image, company]))
+    copied = copy_in_mode(model, TRAIN)
+    batch = torch.from_numpy(np.concatenate([image, mates]))
     answers = []
     for number in range(passes):
-        reseed_dropout(twin, seed, number)
-        logits = forward(twin, batch)[0]
+        reseed_dropout(copied, seed, number)
+        logits = forward(copied, batch)[0]
         answers.append(Prediction(logits.softmax(0).numpy(), logits.numpy()))
     return answers
 
@@ -202,7 +200,7 @@ def asked_in_mode(
     model: nn.Module, switch: Switch, digits: Digits, batches: Sequence[Indices], words: str, seed: int
 ) -> Generator[Progress, None, Answers]:
     """Ask a copy about digits batch by batch, with some kinds of layers in train mode. Gives progress; returns the answers."""
-    steps = ask(switched(model, switch), digits, batches, seed=seed)
+    steps = ask(copy_in_mode(model, switch), digits, batches, seed=seed)
     while True:
         try:
             done = next(steps)

@@ -10,7 +10,7 @@ from torch import nn
 from torchvision.transforms.v2 import functional as VF
 
 from core.data.sources import Digits
-from core.modes.copies import BATCHNORM_ONLY, EVAL, MakeUp, Switch, ask, batches_of, switched, unchanged
+from core.modes.copies import BATCHNORM_ONLY, EVAL, BatchOrder, Switch, ask, batches_of, copy_in_mode, unchanged
 from core.randomness import generator_for
 from core.status import Progress, result_of
 
@@ -60,25 +60,27 @@ class ShiftScore:
 
 def shift_scores(
     model: nn.Module, digits: Digits, shifts: Sequence[Shift], *, size: int, seed: int = 0
-) -> Iterator[Progress | ShiftScore]:
-    """A ShiftScore for each shift. Dropout stays off: what is compared is where BatchNorm takes its statistics from.
+) -> Iterator[Progress | tuple[ShiftScore, ...]]:
+    """The scores so far, one for each shift. Dropout stays off: what is compared is where BatchNorm takes its statistics from.
 
     Args:
         size: batch size in train mode.
     """
-    plans: tuple[tuple[Switch, MakeUp, int], ...] = (
+    plans: tuple[tuple[Switch, BatchOrder, int], ...] = (
         (EVAL, "stored", _LARGE),
         (BATCHNORM_ONLY, "shuffled", size),
         (BATCHNORM_ONLY, "by_class", size),
     )
+    found: tuple[ShiftScore, ...] = ()
     with unchanged(model):
         for number, shift in enumerate(shifts):
             yield Progress(number, len(shifts), "Shifted images", "shifts")
             moved = Digits(shifted(digits.images, shift, seed), digits.labels)
             scores = []
-            for switch, make_up, batch in plans:
+            for switch, order, batch in plans:
                 scores.append(
-                    result_of(ask(switched(model, switch), moved, batches_of(make_up, moved.labels, batch, seed))).accuracy
+                    result_of(ask(copy_in_mode(model, switch), moved, batches_of(order, moved.labels, batch, seed))).accuracy
                 )
                 yield Progress(number + len(scores) / len(plans), len(shifts), "Shifted images", "shifts")
-            yield ShiftScore(shift, *scores)
+            found = (*found, ShiftScore(shift, *scores))
+            yield found

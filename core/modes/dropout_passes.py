@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from core.model.networks import reseed_dropout
 from core.model.predictor import Images
-from core.modes.copies import DROPOUT_ONLY, EVAL, forward, switched, unchanged
+from core.modes.copies import DROPOUT_ONLY, EVAL, copy_in_mode, forward, unchanged
 from core.status import Progress
 
 _BATCH = 100
@@ -52,20 +52,20 @@ def dropout_passes(
     """
     with unchanged(model):
         one = torch.from_numpy(image)
-        in_eval = forward(switched(model, EVAL), one)[0].numpy()
-        scaled, unscaled = switched(model, DROPOUT_ONLY), switched(model, DROPOUT_ONLY)
-        for twin in (scaled, unscaled):
-            for module in _dropouts(twin):
+        in_eval = forward(copy_in_mode(model, EVAL), one)[0].numpy()
+        scaled, unscaled = copy_in_mode(model, DROPOUT_ONLY), copy_in_mode(model, DROPOUT_ONLY)
+        for copied in (scaled, unscaled):
+            for module in _dropouts(copied):
                 module.p = p
         for module in _dropouts(unscaled):
             module.register_forward_hook(_without_scaling)
         found: dict[nn.Module, list[Tensor]] = {scaled: [], unscaled: []}
         for start in range(0, passes, _BATCH):
             count = min(_BATCH, passes - start)
-            for twin, logits in found.items():
+            for copied, logits in found.items():
                 # In eval mode BatchNorm treats each row by itself, so a batch of copies is so many passes.
-                reseed_dropout(twin, seed, start)
-                logits.append(forward(twin, one.expand(count, 1, 28, 28)))
+                reseed_dropout(copied, seed, start)
+                logits.append(forward(copied, one.expand(count, 1, 28, 28)))
             yield Progress(start + count, passes, "Passes with dropout", "passes")
     yield DropoutPasses(p, in_eval, *(torch.cat(logits).numpy() for logits in found.values()))
 

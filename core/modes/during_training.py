@@ -3,6 +3,7 @@
 import copy
 import math
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -19,7 +20,7 @@ from core.data.sources import Splits, load_splits
 from core.errors import CoreError, RunError
 from core.model.networks import enter_train_mode, reseed_dropout
 from core.model.predictor import load_predictor
-from core.modes.copies import EVAL, Answers, Indices, ask, batches_of, forward, some_digits, switched
+from core.modes.copies import EVAL, Answers, Indices, ask, batches_of, copy_in_mode, forward, some_digits
 from core.runs.drawings import load_drawings
 from core.runs.folder import RunFolder
 from core.runs.reader import RunReader, RunView
@@ -61,8 +62,10 @@ def window(step: int) -> int:
     return max(1, min(MAX_STEPS, step // 8))
 
 
-def mode_gap(run: Path, data_root: Path, known: Mapping[int, GapPoint] | None = None) -> Iterator[Progress | GapPoint]:
-    """A GapPoint for each snapshot that the run keeps so far, in the order of the steps.
+def mode_gap(
+    run: Path, data_root: Path, known: Mapping[int, GapPoint] | None = None
+) -> Iterator[Progress | tuple[GapPoint, ...]]:
+    """The points so far, one for each snapshot that the run keeps, in the order of the steps.
 
     Args:
         known: points that were worked out before, by step; they are given again as they are.
@@ -80,16 +83,15 @@ def mode_gap(run: Path, data_root: Path, known: Mapping[int, GapPoint] | None = 
     if not kept:
         raise RunError(f"Run {run.name} keeps no snapshot after a step yet. Runs keep them while they train.")
     yield Progress(0, len(kept), "Reading the digits", "snapshots")
-    source = _Source(snapshot.config, run, data_root)
+    source, points = _Source(snapshot.config, run, data_root), ()
     for number, (step, path) in enumerate(kept.items()):
         if known and step in known:
-            yield known[step]
-            continue
-        yield Progress(number, len(kept), f"Step {step:,} again in eval mode", "snapshots")
-        try:
-            yield _point(snapshot, step, path, source)
-        except CoreError:
-            continue  # a damaged snapshot: Over training names it
+            points = (*points, known[step])
+        else:
+            yield Progress(number, len(kept), f"Step {step:,} again in eval mode", "snapshots")
+            with suppress(CoreError):  # a damaged snapshot: Over training names it
+                points = (*points, _point(snapshot, step, path, source))
+        yield points
 
 
 class _Source:
@@ -117,15 +119,15 @@ def _splits(config: TrainConfig, data_root: Path) -> Splits:
 
 def _point(snapshot: RunView, step: int, path: Path, source: _Source) -> GapPoint:
     predictor = load_predictor(path)
-    twin, groups = switched(predictor.model, EVAL), source.last_groups(step)
-    in_eval = _answers(twin, groups)
-    clean = _answers(twin, source.last_groups(step, augmented=False)) if source.augments else in_eval
+    copied, groups = copy_in_mode(predictor.model, EVAL), source.last_groups(step)
+    in_eval = _answers(copied, groups)
+    clean = _answers(copied, source.last_groups(step, augmented=False)) if source.augments else in_eval
     again = _in_train_mode(predictor.model, source.config, step, groups)
     last = step - snapshot.info.first_step
     rows = slice(last - window(step), last)
     weights = snapshot.steps.column("images")[rows].astype(np.float64)
     losses = snapshot.steps.column("loss")[rows].astype(np.float64)
-    validation = result_of(ask(twin, source.validation, batches_of("stored", source.validation.labels, 250)))
+    validation = result_of(ask(copied, source.validation, batches_of("stored", source.validation.labels, 250)))
     smoothing = snapshot.config.label_smoothing
     return GapPoint(
         step,
@@ -143,8 +145,8 @@ def _point(snapshot: RunView, step: int, path: Path, source: _Source) -> GapPoin
     )
 
 
-def _answers(twin: nn.Module, groups: list[list[Batch]]) -> Answers:
-    return Answers(torch.cat([forward(twin, images) for group in groups for images, _ in group]).numpy(), _labels(groups))
+def _answers(copied: nn.Module, groups: list[list[Batch]]) -> Answers:
+    return Answers(torch.cat([forward(copied, images) for group in groups for images, _ in group]).numpy(), _labels(groups))
 
 
 def _labels(groups: list[list[Batch]]) -> Indices:
@@ -153,12 +155,12 @@ def _labels(groups: list[list[Batch]]) -> Indices:
 
 def _in_train_mode(model: nn.Module, config: TrainConfig, step: int, groups: list[list[Batch]]) -> Answers:
     """The batches in train mode as the run means it, each group with the dropout masks that its update had."""
-    twin = copy.deepcopy(model).requires_grad_(False)
-    enter_train_mode(twin, config)
+    copied = copy.deepcopy(model).requires_grad_(False)
+    enter_train_mode(copied, config)
     logits = []
     for number, group in enumerate(groups, step - window(step)):
-        reseed_dropout(twin, config.seed, number)
-        logits += [forward(twin, images) for images, _ in group]
+        reseed_dropout(copied, config.seed, number)
+        logits += [forward(copied, images) for images, _ in group]
     return Answers(torch.cat(logits).numpy(), _labels(groups))
 
 

@@ -43,28 +43,30 @@ class Quadrant:
     seconds: float
 
 
-def two_by_two(model: nn.Module, digits: Digits, *, seed: int = 0) -> Iterator[Progress | Quadrant]:
-    """The four combinations of mode and gradients for one batch of digits, each on a copy of its own."""
+def two_by_two(model: nn.Module, digits: Digits, *, seed: int = 0) -> Iterator[Progress | tuple[Quadrant, ...]]:
+    """The four combinations of mode and gradients for one batch of digits, each on a copy of its own; those so far."""
     images, labels = normalise(torch.from_numpy(digits.images)), torch.from_numpy(digits.labels)
     with unchanged(model):
-        expected = None
+        expected, found = None, ()
         for train_mode, gradients in ((False, False), (False, True), (True, False), (True, True)):
             yield Progress(2 * train_mode + gradients, 4, "One batch in each combination", "combinations")
-            twin = copy.deepcopy(model).train(train_mode).requires_grad_(True)
-            reseed_dropout(twin, seed, 0)
-            before = _statistics(twin)
-            logits, saved = _measured(twin, images, gradients)
+            copied = copy.deepcopy(model).train(train_mode).requires_grad_(True)
+            reseed_dropout(copied, seed, 0)
+            before = _statistics(copied)
+            logits, saved = _measured(copied, images, gradients)
             expected = logits if expected is None else expected
-            moved = _largest(_statistics(twin) - before)
-            yield Quadrant(
+            moved = _largest(_statistics(copied) - before)
+            quadrant = Quadrant(
                 train_mode,
                 gradients,
                 float((answers_of(logits) == labels).float().mean()),
                 _largest(logits - expected),
                 moved,
                 saved,
-                _seconds(twin, images, gradients),
+                _seconds(copied, images, gradients),
             )
+            found = (*found, quadrant)
+            yield found
 
 
 def _largest(change: Tensor) -> float:
@@ -73,9 +75,9 @@ def _largest(change: Tensor) -> float:
     return math.nan if bool(size.isnan().any()) else float(size.max()) if size.numel() else 0.0
 
 
-def _measured(twin: nn.Module, images: Tensor, gradients: bool) -> tuple[Tensor, int]:
+def _measured(copied: nn.Module, images: Tensor, gradients: bool) -> tuple[Tensor, int]:
     """(logits, bytes of distinct storages that autograd keeps, weights and the images themselves left out)."""
-    known = {value.untyped_storage().data_ptr() for value in (*twin.parameters(), *twin.buffers(), images)}
+    known = {value.untyped_storage().data_ptr() for value in (*copied.parameters(), *copied.buffers(), images)}
     kept: dict[int, int] = {}
 
     def keep(value: Tensor) -> Tensor:
@@ -88,22 +90,22 @@ def _measured(twin: nn.Module, images: Tensor, gradients: bool) -> tuple[Tensor,
         nullcontext() if gradients else torch.no_grad(),
         torch.autograd.graph.saved_tensors_hooks(keep, lambda value: value),
     ):
-        logits = twin(images)
+        logits = copied(images)
     # Read while the graph still lives: what it keeps cannot have been given to anybody else.
     return logits.detach(), sum(kept.values())
 
 
-def _seconds(twin: nn.Module, images: Tensor, gradients: bool) -> float:
+def _seconds(copied: nn.Module, images: Tensor, gradients: bool) -> float:
     readings = []
     for _ in range(_TIMES):
         began = perf_counter()
         with nullcontext() if gradients else torch.no_grad():
-            twin(images)
+            copied(images)
         readings.append(perf_counter() - began)
     return min(readings)
 
 
-def _statistics(twin: nn.Module) -> Tensor:
+def _statistics(copied: nn.Module) -> Tensor:
     """All running means and variances in one vector."""
-    found = [value for norm in norm_layers(twin).values() for value in (norm.running_mean, norm.running_var)]
+    found = [value for norm in norm_layers(copied).values() for value in (norm.running_mean, norm.running_var)]
     return torch.cat([value.detach().clone() for value in found if value is not None]) if found else torch.empty(0)

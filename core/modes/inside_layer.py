@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from core.model.predictor import Images
-from core.modes.copies import BATCHNORM_ONLY, forward, switched, unchanged
+from core.modes.copies import BATCHNORM_ONLY, copy_in_mode, forward, unchanged
 from core.modes.norm_layers import Floats, norm_layers
 
 BINS = 48
@@ -51,11 +51,11 @@ def inside_layer(model: nn.Module, images: Images, layer: str, channel: int) -> 
         KeyError: no BatchNorm layer of that name. IndexError: no such channel. BatchOfOneError: see `copies.forward`.
     """
     with unchanged(model):
-        twin = switched(model, BATCHNORM_ONLY)
-        norm, seen = norm_layers(twin)[layer], {}
+        copied = copy_in_mode(model, BATCHNORM_ONLY)
+        norm, seen = norm_layers(copied)[layer], {}
         running = doubles(norm.running_mean), doubles(norm.running_var)  # before this batch moves the copy's
         norm.register_forward_pre_hook(lambda _, inputs: seen.update(x=inputs[0].double()))
-        forward(twin, torch.from_numpy(images))
+        forward(copied, torch.from_numpy(images))
     x: Tensor = seen["x"]
     others = [axis for axis in range(x.dim()) if axis != 1]
     # Without Bessel's correction: a batch is normalised by this variance. The running one takes n / (n - 1) of it, as

@@ -14,8 +14,8 @@ from core.modes.copies import (
     LARGE_BATCH,
     TRAIN,
     Answers,
+    BatchOrder,
     Indices,
-    MakeUp,
     asked_in_mode,
     batches_of,
     mode_layers,
@@ -40,14 +40,14 @@ class OneSwitch:
 
 
 def one_switch(
-    model: nn.Module, digits: Digits, *, size: int, make_up: MakeUp, seed: int = 0
+    model: nn.Module, digits: Digits, *, size: int, order: BatchOrder, seed: int = 0
 ) -> Iterator[Progress | OneSwitch]:
     """Accuracy and loss of eval mode, train mode, BatchNorm alone and Dropout alone in train mode.
 
     Args:
-        size: batch size, 1 or more. make_up: which digits share a batch.
+        size: batch size, 1 or more. order: which digits share a batch.
     """
-    layers, batches = mode_layers(model), batches_of(make_up, digits.labels, size, seed)
+    layers, batches = mode_layers(model), batches_of(order, digits.labels, size, seed)
     with unchanged(model):
         in_eval = yield from asked_in_mode(
             model, EVAL, digits, batches_of("stored", digits.labels, LARGE_BATCH), "Eval mode", seed

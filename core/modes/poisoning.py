@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from core.data.batches import normalise
 from core.data.sources import Digits
 from core.model.networks import reseed_dropout
-from core.modes.copies import EVAL, ask, batches_of, forward, switched, unchanged
+from core.modes.copies import EVAL, ask, batches_of, copy_in_mode, forward, unchanged
 from core.modes.norm_layers import norm_layers
 from core.randomness import generator_for
 from core.status import Progress, result_of
@@ -49,32 +49,38 @@ def poisoning(
     size: int = 64,
     recalibration: int = 20,
     seed: int = 0,
-) -> Iterator[Progress | PoisonScore]:
+) -> Iterator[Progress | tuple[PoisonScore, ...]]:
     """Let bad batches go through a copy in train mode under no_grad, then reset its statistics and let clean ones through.
+
+    Gives the scores so far.
 
     Args:
         digits: scored in eval mode. clean: training digits for recalibration and for "one_class".
         forwards, recalibration: how many batches of `size` in each part.
     """
     with unchanged(model):
-        twin = switched(model, EVAL)
-        norms = list(norm_layers(twin).values())
+        copied = copy_in_mode(model, EVAL)
+        norms = list(norm_layers(copied).values())
         watched = {*_marks(forwards)}
-        yield _poison_score("poison", 0, twin, digits)
+        scores = (_poison_score("poison", 0, copied, digits),)
+        yield scores
         for number in range(1, forwards + 1):
-            _in_train_mode(twin, _bad_batch(poison, size, clean, label, seed + number), seed)
+            _in_train_mode(copied, bad_batch(poison, size, clean, label, seed + number), seed)
             if number in watched:
-                yield _poison_score("poison", number, twin, digits)
+                scores = (*scores, _poison_score("poison", number, copied, digits))
+                yield scores
             yield Progress(number, forwards + recalibration, "Forwards in train mode", "forwards")
         for norm in norms:
             norm.reset_running_stats()
             norm.momentum = None  # a plain average over all clean batches
         batches, watched = batches_of("shuffled", clean.labels, size, seed), {*_marks(recalibration)}
-        yield _poison_score("recalibrate", 0, twin, digits)
+        scores = (*scores, _poison_score("recalibrate", 0, copied, digits))
+        yield scores
         for number, batch in enumerate(batches[:recalibration], 1):
-            _in_train_mode(twin, normalise(torch.from_numpy(clean.images[batch])), seed)
+            _in_train_mode(copied, normalise(torch.from_numpy(clean.images[batch])), seed)
             if number in watched:
-                yield _poison_score("recalibrate", number, twin, digits)
+                scores = (*scores, _poison_score("recalibrate", number, copied, digits))
+                yield scores
             yield Progress(forwards + number, forwards + recalibration, "Clean forwards after a reset", "forwards")
 
 
@@ -86,15 +92,15 @@ def _marks(last: int) -> list[int]:
     return [mark for mark in marks if mark < last] + [last]
 
 
-def _in_train_mode(twin: nn.Module, batch: Tensor, seed: int) -> None:
-    for norm in norm_layers(twin).values():
+def _in_train_mode(copied: nn.Module, batch: Tensor, seed: int) -> None:
+    for norm in norm_layers(copied).values():
         norm.train()
-    reseed_dropout(twin, seed, 0)
-    forward(twin, batch)
-    twin.eval()
+    reseed_dropout(copied, seed, 0)
+    forward(copied, batch)
+    copied.eval()
 
 
-def _bad_batch(poison: Poison, size: int, clean: Digits, label: int, seed: int) -> Tensor:
+def bad_batch(poison: Poison, size: int, clean: Digits, label: int, seed: int) -> Tensor:
     """float32 (size, 1, 28, 28), as a careless caller might send it."""
     generator = generator_for(seed, "poison")
     if poison == "noise":
@@ -109,9 +115,9 @@ def _bad_batch(poison: Poison, size: int, clean: Digits, label: int, seed: int) 
     return blank
 
 
-def _poison_score(phase: Literal["poison", "recalibrate"], forwards: int, twin: nn.Module, digits: Digits) -> PoisonScore:
-    answers = result_of(ask(twin, digits, batches_of("stored", digits.labels, 250)))
-    first = next(iter(norm_layers(twin).values()))
+def _poison_score(phase: Literal["poison", "recalibrate"], forwards: int, copied: nn.Module, digits: Digits) -> PoisonScore:
+    answers = result_of(ask(copied, digits, batches_of("stored", digits.labels, 250)))
+    first = next(iter(norm_layers(copied).values()))
     assert first.running_mean is not None
     assert first.running_var is not None
     return PoisonScore(

@@ -11,7 +11,7 @@ from core.config.models import MODELS
 from core.config.train_config import TrainConfig
 from core.data.batches import make_batches
 from core.data.sources import Digits, load_splits
-from core.modes.copies import BATCHNORM_ONLY, EVAL, ask, batches_of, some_digits, switched
+from core.modes.copies import BATCHNORM_ONLY, EVAL, ask, batches_of, copy_in_mode, some_digits
 from core.modes.inside_layer import doubles
 from core.modes.norm_layers import norm_layers
 from core.modes.with_and_without import BATCH
@@ -55,8 +55,8 @@ def warm_up_config(model: str, dataset: str, momentum: float | None, steps: int,
     ).validate()
 
 
-def warming_up(config: TrainConfig, data_root: Path) -> Iterator[Progress | WarmUpStep]:
-    """Train a fresh model and look at both modes as it goes.
+def warming_up(config: TrainConfig, data_root: Path) -> Iterator[Progress | tuple[WarmUpStep, ...]]:
+    """Train a fresh model and look at both modes as it goes. Gives the steps so far.
 
     Args:
         config: see `warm_up_config`; a model with BatchNorm.
@@ -67,6 +67,7 @@ def warming_up(config: TrainConfig, data_root: Path) -> Iterator[Progress | Warm
     state = new_state(config, beside_pages=True)
     state.model.train()
     first, seen = next(iter(norm_layers(state.model).values())), []
+    steps: tuple[WarmUpStep, ...] = ()
     for batch in make_batches(config, splits.train, state.device).epoch(0):
         seen.clear()
         hook = first.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0].detach()))
@@ -74,7 +75,7 @@ def warming_up(config: TrainConfig, data_root: Path) -> Iterator[Progress | Warm
         hook.remove()
         x = seen[0].double().transpose(0, 1).flatten(1)
         marked = _is_marked(state.step, config.total_steps())
-        yield WarmUpStep(
+        step = WarmUpStep(
             state.step,
             _accuracy(state, scored, train_mode=False) if marked else None,
             _accuracy(state, scored, train_mode=True) if marked else None,
@@ -83,6 +84,8 @@ def warming_up(config: TrainConfig, data_root: Path) -> Iterator[Progress | Warm
             doubles(first.running_mean),
             doubles(first.running_var),
         )
+        steps = (*steps, step)
+        yield steps
         yield Progress(state.step, config.total_steps(), "A fresh model warms up", "steps")
 
 
@@ -92,5 +95,5 @@ def _is_marked(step: int, last: int) -> bool:
 
 
 def _accuracy(state: TrainState, digits: Digits, *, train_mode: bool) -> float:
-    twin = switched(state.model, BATCHNORM_ONLY if train_mode else EVAL)
-    return result_of(ask(twin, digits, batches_of("stored", digits.labels, BATCH))).accuracy
+    copied = copy_in_mode(state.model, BATCHNORM_ONLY if train_mode else EVAL)
+    return result_of(ask(copied, digits, batches_of("stored", digits.labels, BATCH))).accuracy

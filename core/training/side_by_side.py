@@ -1,7 +1,7 @@
 """Several trainings at once, step by step beside each other."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -45,10 +45,18 @@ class TwinEnded:
     reason: str = ""
 
 
-def twin_trainings(
-    twins: Mapping[str, TrainConfig], data_root: Path
-) -> Iterator[Progress | TwinLosses | TwinScore | TwinEnded]:
+@dataclass(frozen=True)
+class Twins:
+    """All that is known of the twins so far, in the order it came."""
+
+    losses: tuple[TwinLosses, ...] = ()
+    scores: tuple[TwinScore, ...] = ()
+    ended: tuple[TwinEnded, ...] = ()
+
+
+def twin_trainings(twins: Mapping[str, TrainConfig], data_root: Path) -> Iterator[Progress | Twins]:
     """Train all twins step by step in turn, so that their curves grow side by side."""
+    found = Twins()
     total = sum(config.total_steps() for config in twins.values())
     yield Progress(0, total, "Reading the digits", "steps")
     running = {}
@@ -65,19 +73,23 @@ def twin_trainings(
             try:
                 for event in events:
                     if isinstance(event, StepsEnded):
-                        yield _losses(name, event)
+                        found = replace(found, losses=(*found.losses, _losses(name, event)))
+                        yield found
                     elif isinstance(event, Validated):
-                        yield TwinScore(name, event.step, event.evaluation.accuracy)
+                        score = TwinScore(name, event.step, event.evaluation.accuracy)
+                        found = replace(found, scores=(*found.scores, score))
+                        yield found
                     elif isinstance(event, StepDone) and state.step > done[name]:
                         break
                 else:
                     ended = TwinEnded(name, state.step)
             except TrainingError as error:
                 if report := take_pending(state):
-                    yield _losses(name, report)
+                    found = replace(found, losses=(*found.losses, _losses(name, report)))
                 ended = TwinEnded(name, state.step, str(error))
             if ended is not None:
-                yield ended
+                found = replace(found, ended=(*found.ended, ended))
+                yield found
                 del running[name]
             done[name] = state.step
             yield Progress(sum(done.values()), total, "Twins train in turn", "steps")

@@ -13,7 +13,7 @@ from core.drawing.digit_image import Reading
 from core.drawing.pins import as_digits, load_pins
 from core.errors import CoreError
 from core.model.predictor import Prediction, Predictor
-from core.modes.batch_mates import COMPANIES, Company, company_of
+from core.modes.batch_mates import BATCH_MATES, BatchMates, batch_mates
 from core.modes.copies import answer_in_train_mode, mode_layers
 from dashboard import theme, wording
 from dashboard.charts.live_chart import plot
@@ -24,7 +24,7 @@ from dashboard.models.model_session import Chosen
 from dashboard.shell import pictures
 from dashboard.shell.policy_session import pins_root
 
-_COMPANY_WORDS: dict[Company, str] = {
+_MATES_WORDS: dict[BatchMates, str] = {
     "mixed": "mixed test digits",
     "one_class": "digits of one class",
     "blank": "blank images",
@@ -148,7 +148,7 @@ def _how_sure(shown: Sequence[Prediction], least: Prediction, reading: Reading) 
 
 
 def _train_mode(predictor: Predictor, image: np.ndarray, mode: str) -> list[Prediction]:
-    """The same image in train mode with companions, or why there is no such answer."""
+    """The same image in train mode beside batch mates, or why there is no such answer."""
     layers = mode_layers(predictor.model)
     if not layers.any:
         st.caption(
@@ -156,9 +156,9 @@ def _train_mode(predictor: Predictor, image: np.ndarray, mode: str) -> list[Pred
             "eval* on the Train page has both."
         )
         return []
-    kind, size, label = draw_session.company()
+    kind, size, label = draw_session.batch_mates_chosen()
     if mode == "train":
-        kind, size, label = _choose_company(kind, size, label)
+        kind, size, label = _choose_mates(kind, size, label)
     dataset = predictor.config.dataset
     ready, problem = model_session.digits_ready(dataset)
     if not ready and kind in ("mixed", "one_class"):
@@ -166,26 +166,26 @@ def _train_mode(predictor: Predictor, image: np.ndarray, mode: str) -> list[Pred
         return []
     digits = load_pool(dataset, data_root())[1] if ready else as_digits(())
     try:
-        # company_of takes blank images where there are no drawings.
+        # `batch_mates` takes blank images where there are no drawings.
         own = as_digits(load_pins(pins_root())).images[:, 0] if kind == "drawings" else None
         if own is not None and not len(own):
             st.caption("No drawing is pinned yet, so blank images take their place.")
-        company = company_of(kind, size - 1, digits, label=label, drawings=own)
+        mates = batch_mates(kind, size - 1, digits, label=label, drawings=own)
         passes = PASSES if mode == "train" and layers.dropout else 1
-        return answer_in_train_mode(predictor.model, image, company, passes=passes)
+        return answer_in_train_mode(predictor.model, image, mates, passes=passes)
     except CoreError as error:
         st.warning(wording.plain(str(error)))
         return []
 
 
-def _choose_company(kind: Company, size: int, label: int) -> tuple[Company, int, int]:
+def _choose_mates(kind: BatchMates, size: int, label: int) -> tuple[BatchMates, int, int]:
     st.markdown(":material/warning: **Train mode.** The drawing shares a batch with others, and they change its answer.")
     with st.container(horizontal=True, vertical_alignment="bottom"):
         kind = st.selectbox(
             "In a batch with",
-            COMPANIES,
+            BATCH_MATES,
             key="draw_company",
-            format_func=_COMPANY_WORDS.__getitem__,
+            format_func=_MATES_WORDS.__getitem__,
             width=200,
             persist_state="session",
         )

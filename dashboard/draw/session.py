@@ -21,7 +21,7 @@ from dashboard.shell.start_session import started_once
 
 if TYPE_CHECKING:
     from core.drawing.digit_image import Preprocessing
-    from core.modes.batch_mates import Company
+    from core.modes.batch_mates import BatchMates
 
 
 def canvas_start() -> dict[str, Any]:
@@ -205,7 +205,7 @@ def mode() -> str:
     return st.session_state.get(MODE_KEY) or "eval"
 
 
-def company() -> "tuple[Company, int, int]":
+def batch_mates_chosen() -> "tuple[BatchMates, int, int]":
     """(kind, batch size, class) of the batch that a drawing joins in train mode."""
     state = st.session_state
     return state.get("draw_company", "mixed"), state.get("draw_batch", 32), state.get("draw_company_class", 0)

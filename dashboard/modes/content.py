@@ -1,5 +1,7 @@
 """The train/eval page once PyTorch is there: a model, eleven questions, and the answer to one of them."""
 
+from typing import Any
+
 import streamlit as st
 
 from core.execution.jobs import JobView
@@ -25,7 +27,7 @@ from dashboard.modes.lab import Experiment, Lab, make_lab, newer_weights
 from dashboard.shell import start_session
 from dashboard.shell.policy_session import may_control
 
-EXPERIMENTS: dict[str, Experiment] = {
+EXPERIMENTS: dict[str, Experiment[Any]] = {
     "switch": ONE_SWITCH,
     "size": BATCH_SIZE,
     "company": COMPANY,
@@ -101,7 +103,7 @@ def _notes(lab: Lab) -> None:
             )
 
 
-def _does_not_fit(experiment: Experiment, lab: Lab) -> None:
+def _does_not_fit(experiment: Experiment[Any], lab: Lab) -> None:
     missing = {"batchnorm": "BatchNorm", "dropout": "Dropout", "either": "BatchNorm and no Dropout"}[experiment.needs]
     with st.container(border=True):
         st.markdown(
@@ -124,7 +126,7 @@ def _does_not_fit(experiment: Experiment, lab: Lab) -> None:
         )
 
 
-def _experiment(name: str, experiment: Experiment, lab: Lab) -> None:
+def _experiment(name: str, experiment: Experiment[Any], lab: Lab) -> None:
     params = experiment.controls(lab)
     # Entries that begin with _ change how an answer is drawn, not the answer.
     asked = {key: value for key, value in params.items() if not key.startswith("_")}
@@ -133,13 +135,13 @@ def _experiment(name: str, experiment: Experiment, lab: Lab) -> None:
     job = modes_session.experiment_job(question, lambda: experiment.steps(lab, params), start=start)
     _job_row(experiment, question, job)
     if job is not None and job.results:
-        experiment.show(lab, params, job.results)
+        experiment.show(lab, params, job.results[-1])
     with st.expander("The PyTorch lines that do it", icon=":material/code:", key=f"m_code_{name}", on_change="rerun") as box:
         if box.open:
             st.code(experiment.code(lab, params), language="python")
 
 
-def _job_row(experiment: Experiment, question: object, job: JobView | None) -> None:
+def _job_row(experiment: Experiment[Any], question: object, job: JobView | None) -> None:
     """Progress with a way to stop, or what came of it; one row of the same height in each state."""
     with st.container(horizontal=True, vertical_alignment="center", key="m_job"):
         if job is None:
@@ -169,5 +171,5 @@ def _job_row(experiment: Experiment, question: object, job: JobView | None) -> N
                 on_click=modes_session.run_again,
                 args=(question,),
             )
-            stopped = modes_session.was_stopped(job)
+            stopped = job.status == RunStatus.STOPPED
             st.caption("Stopped; what was measured until then is below." if stopped else experiment.measured, width="content")

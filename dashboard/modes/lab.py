@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import streamlit as st
@@ -11,13 +11,15 @@ import streamlit as st
 from core.answers import answers_of
 from core.data.sources import Digits, data_root, load_pool
 from core.model.predictor import Predictor
-from core.modes.copies import MAKE_UPS, ModeLayers, mode_layers, some_digits
+from core.modes.copies import BATCH_ORDERS, ModeLayers, mode_layers, some_digits
+from core.status import Progress
 from dashboard.models import model_session
 from dashboard.models.model_session import LIVE, Chosen
 from dashboard.modes import session as modes_session
 
 DIGITS = 2000
 Params = dict[str, Any]
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,13 +43,14 @@ class Lab:
 
 
 @dataclass(frozen=True)
-class Experiment:
+class Experiment(Generic[Result]):
     """One question, one picture, one sentence.
 
     Attributes:
         title: on its button. question: its heading. needs: "batchnorm", "dropout", "either" or "" (any model will do).
-        controls: draws the choices and returns them. steps: the experiment itself, in a thread.
-        show: draws what there is of the results so far. code: the PyTorch lines that do it.
+        controls: draws the choices and returns them. steps: the experiment itself, in a thread: progress, and
+            results of which each holds all that came before it.
+        show: draws a result, finished or not. code: the PyTorch lines that give its figures.
         begins_by_itself: False for what takes long. measured: said once it is done.
     """
 
@@ -55,8 +58,8 @@ class Experiment:
     question: str
     needs: str
     controls: Callable[[Lab], Params]
-    steps: Callable[[Lab, Params], Iterator[object]]
-    show: Callable[[Lab, Params, tuple[Any, ...]], None]
+    steps: Callable[[Lab, Params], Iterator[Progress | Result]]
+    show: Callable[[Lab, Params, Result], None]
     code: Callable[[Lab, Params], str]
     begins_by_itself: bool = True
     measured: str = "Measured on a copy; a hash says the model is unchanged."
@@ -121,11 +124,6 @@ def choose_digit(lab: Lab) -> int:
     )
 
 
-def of_kind(results: tuple[Any, ...], *kinds: type) -> list[Any]:
-    """The results of some kinds, in the order they came."""
-    return [one for one in results if isinstance(one, kinds)]
-
-
 def points(share: float) -> str:
     """A difference of two accuracies in percentage points: +1.2 or −40.3; too small a one is said to be none."""
     if abs(share) < 0.0005:
@@ -146,28 +144,23 @@ def layer_words(layers: ModeLayers) -> str:
     return " and ".join([batchnorm] * bool(layers.batchnorm) + [dropout] * bool(layers.dropout)) or "no layer does"
 
 
-def say(words: str) -> None:
-    """The sentence below a picture."""
-    st.markdown(words)
-
-
 def table(rows: list[dict[str, str]]) -> None:
     """A small table of words."""
     st.table({name: [row[name] for row in rows] for name in rows[0]}, hide_index=True)
 
 
-_MAKE_UP_WORDS = {"shuffled": "shuffled", "by_class": "sorted by class", "stored": "as stored"}
+_ORDER_WORDS = {"shuffled": "shuffled", "by_class": "sorted by class", "stored": "as stored"}
 
 
 def choose_order(key: str = "m_make") -> str:
     """In which order the digits come."""
     return st.segmented_control(
         "Order of the digits",
-        MAKE_UPS,
+        BATCH_ORDERS,
         default="shuffled",
         required=True,
         key=key,
-        format_func=_MAKE_UP_WORDS.__getitem__,
+        format_func=_ORDER_WORDS.__getitem__,
         bind="query-params",
     )
 

@@ -8,7 +8,6 @@ import streamlit as st
 
 from core.execution.jobs import JobView
 from core.execution.process import get_jobs
-from core.status import RunStatus
 from dashboard.shell.policy_session import asker, session_id
 
 EXPERIMENT_KEY = "m"  # also the name in the address
@@ -45,7 +44,7 @@ def experiment_job(question: Hashable, steps: Callable[[], Iterator[object]], *,
         return None
     name = f"modes-{session_id()}-{next(_numbers)}"
     state.modes_job = question, name
-    get_jobs().start(name, steps, heavy=True, asker=asker())
+    get_jobs().start(name, steps, heavy=True, growing=True, asker=asker())
     return get_jobs().get(name)
 
 
@@ -79,11 +78,6 @@ def is_working() -> bool:
     return job is not None and job.status.is_active
 
 
-def was_stopped(job: JobView) -> bool:
-    """True when a person stopped it before its end."""
-    return job.status == RunStatus.STOPPED
-
-
 def memory(name: str) -> dict[Any, Any]:
     """A small dictionary that lasts as long as the session."""
     return st.session_state.setdefault(f"modes_memory_{name}", {})
@@ -100,8 +94,3 @@ def keep_in_range(key: str, highest: int) -> None:
     """Bring a number that another choice has put out of range back into it, before its widget is drawn."""
     if st.session_state.get(key, 0) > highest:
         st.session_state[key] = highest
-
-
-def leave_page() -> None:
-    """Another page is shown: nothing is worked out for this one any more."""
-    stop_experiment()

@@ -5,36 +5,25 @@ from typing import Any
 
 import streamlit as st
 
-from core.modes.batch_size import LayerOfOne, SizeScore, batch_sizes, layers_with_one
+from core.modes.batch_size import BatchSizes, SizeScore, batch_sizes
+from core.status import Progress
 from dashboard import theme, wording
 from dashboard.charts.figures import Figure, figure_layout, in_percent, line_trace
 from dashboard.charts.live_chart import plot
-from dashboard.modes.code import ACCURACY, ORDERS, head_lines
-from dashboard.modes.lab import NO_EFFECT, Experiment, Lab, Params, choose_order, of_kind, percent, points, say, table
+from dashboard.modes.code import ACCURACY, head_lines
+from dashboard.modes.lab import NO_EFFECT, Experiment, Lab, Params, choose_order, percent, points, table
 
 
 def _controls(lab: Lab) -> Params:
-    return {"make_up": choose_order()}
+    return {"order": choose_order()}
 
 
-def _work(lab: Lab, params: Params) -> Iterator[object]:
-    yield layers_with_one(lab.predictor.model, _inputs(lab, slice(0, 1)))
-    yield from batch_sizes(lab.predictor.model, lab.test, **params)
+def _work(lab: Lab, params: Params) -> Iterator[Progress | BatchSizes]:
+    return batch_sizes(lab.predictor.model, lab.test, **params)
 
 
-def _inputs(lab: Lab, places: slice) -> Any:
-    import torch
-
-    from core.data.batches import normalise
-
-    return normalise(torch.from_numpy(lab.test.images[places].copy())).numpy()
-
-
-def _show(lab: Lab, params: Params, results: tuple[Any, ...]) -> None:
-    in_eval: float | None = next(iter(of_kind(results, float)), None)
-    scores: list[SizeScore] = of_kind(results, SizeScore)
-    if in_eval is None:
-        return
+def _show(lab: Lab, params: Params, result: BatchSizes) -> None:
+    in_eval, scores = result.eval, result.scores
     plot(
         batch_size_figure(in_eval, scores, bool(lab.layers.dropout)),
         key="m_sizes",
@@ -43,23 +32,21 @@ def _show(lab: Lab, params: Params, results: tuple[Any, ...]) -> None:
     by_size = {one.size: one.train for one in scores if one.train is not None}
     told = [f"{percent(by_size[size])} at {size}" for size in (1, 2, 8, 64, 512) if size in by_size]
     if told:
-        say(
+        st.markdown(
             f"On {len(lab.test):,} digits: in eval mode **{percent(in_eval)}** whatever the batch. In train mode "
             + ", ".join(told)
             + f". {sentence(in_eval, by_size, params, lab)}"
         )
     if reason := next((one.reason for one in scores if one.reason), ""):
         st.warning(wording.plain(reason))
-    lines: list[LayerOfOne] = next(iter(of_kind(results, list)), [])
-    if lines:
-        with st.expander("A batch of one, layer by layer", key="m_layers", on_change="rerun") as box:
-            if box.open:
-                table(
-                    [
-                        {"layer": line.name, "kind": line.kind, "in train mode, with one image": wording.plain(line.words)}
-                        for line in lines
-                    ]
-                )
+    with st.expander("A batch of one, layer by layer", key="m_layers", on_change="rerun") as box:
+        if box.open:
+            table(
+                [
+                    {"layer": layer.name, "kind": layer.kind, "in train mode, with one image": wording.plain(layer.words)}
+                    for layer in result.layers
+                ]
+            )
 
 
 def sentence(in_eval: float, by_size: dict[int, float], params: Params, lab: Lab) -> str:
@@ -76,7 +63,7 @@ def sentence(in_eval: float, by_size: dict[int, float], params: Params, lab: Lab
         words = "Here small batches are no worse than large ones. "
     if abs(by_size[largest] - in_eval) < 2 * NO_EFFECT:
         return words + f"A batch of {largest} comes close, and is still not the same: an answer depends on the other digits."
-    why = " since a sorted batch holds one class or two" if params["make_up"] == "by_class" else ""
+    why = " since a sorted batch holds one class or two" if params["order"] == "by_class" else ""
     return words + f"Even a batch of {largest} stays {points(by_size[largest] - in_eval)} away from eval mode{why}."
 
 
@@ -116,12 +103,12 @@ def pytorch_lines(lab: "Lab", params: dict[str, Any]) -> str:
         head_lines(lab)
         + ACCURACY
         + f"""
-order = {ORDERS[params["make_up"]]}
-print("eval mode:", accuracy(model, images, order, 250))
-twin = copy.deepcopy(model).train()
+print("eval mode:", accuracy(model, images, batches_of("stored", digits.labels, 250)))
+copied = copy.deepcopy(model).train()
 for size in (512, 256, 128, 64, 32, 16, 8, 4, 2, 1):
     try:
-        print("train mode, batches of", size, accuracy(twin, images, order, size))
+        batches = batches_of({params["order"]!r}, digits.labels, size)
+        print("train mode, batches of", size, "have", accuracy(copied, images, batches))
     except ValueError as error:  # BatchNorm1d has one value a channel then: nothing to take a deviation of
         print("train mode, a batch of one:", error)
 """

@@ -9,13 +9,14 @@ import streamlit as st
 from core.drawing.pins import as_digits, load_pins
 from core.model.predictor import Prediction
 from core.modes.batch_size import SIZES
-from core.modes.company import CompanyRow, companies
+from core.modes.company import MatesRow, beside_mates
 from core.modes.copies import some_digits
+from core.status import Progress
 from dashboard import theme
 from dashboard.charts.figures import HEAT, TEN_DIGITS, Figure, in_percent
 from dashboard.charts.live_chart import plot
 from dashboard.modes.code import BATCHNORM_IN_TRAIN_MODE, head_lines
-from dashboard.modes.lab import Experiment, Lab, Params, choose_digit, of_kind, percent, say
+from dashboard.modes.lab import Experiment, Lab, Params, choose_digit, percent
 from dashboard.shell import pictures
 from dashboard.shell.policy_session import pins_root
 
@@ -31,9 +32,9 @@ def _controls(lab: Lab) -> Params:
     return {"place": place, "size": size, "other": other, "_drawings": drawings}
 
 
-def _work(lab: Lab, params: Params) -> Iterator[object]:
+def _work(lab: Lab, params: Params) -> Iterator[Progress | tuple[MatesRow, ...]]:
     place, drawings = params["place"], params["_drawings"]
-    return companies(
+    return beside_mates(
         lab.predictor.model,
         some_digits(lab.test, _COMPANY_DIGITS),
         lab.test.take(np.array([place])),
@@ -43,10 +44,7 @@ def _work(lab: Lab, params: Params) -> Iterator[object]:
     )
 
 
-def _show(lab: Lab, params: Params, results: tuple[Any, ...]) -> None:
-    rows: list[CompanyRow] = of_kind(results, CompanyRow)
-    if not rows:
-        return
+def _show(lab: Lab, params: Params, rows: tuple[MatesRow, ...]) -> None:
     place = params["place"]
     left, right = st.columns([1, 6])
     with left:
@@ -61,12 +59,12 @@ def _show(lab: Lab, params: Params, results: tuple[Any, ...]) -> None:
             key="m_company",
             alt="The ten probabilities of one image in different company, and the accuracy over many digits",
         )
-    say(sentence(params, rows))
-    if all(row.kind != "drawings" for row in rows):
+    st.markdown(sentence(params, rows))
+    if all(row.mates != "drawings" for row in rows):
         st.caption("Pin a drawing on the Draw page, and your drawings appear here as company, too.")
 
 
-def sentence(params: Params, rows: list[CompanyRow]) -> str:
+def sentence(params: Params, rows: Sequence[MatesRow]) -> str:
     """What the rows say, whatever they are."""
     if len(rows) < 2:
         return ""  # only eval mode, which has no company, is measured yet
@@ -82,7 +80,7 @@ def sentence(params: Params, rows: list[CompanyRow]) -> str:
         f"One image, one model, {len(rows)} kinds of company: it is called {' or '.join(called)}. On the right, each of "
         f"{_COMPANY_DIGITS} digits in turn with {companions}: **{percent(rows[0].accuracy, _COMPANY_DIGITS)}** "
         "in eval mode, "
-        f"**{percent(least.accuracy, _COMPANY_DIGITS)}** beside {COMPANION_WORDS[least.kind]}. "
+        f"**{percent(least.accuracy, _COMPANY_DIGITS)}** beside {MATES_WORDS[least.mates]}. "
     )
     if rows[0].accuracy - least.accuracy < 0.03:  # of a hundred digits
         return words + "This model hardly minds its company."
@@ -92,7 +90,7 @@ def sentence(params: Params, rows: list[CompanyRow]) -> str:
     )
 
 
-COMPANION_WORDS = {
+MATES_WORDS = {
     "eval": "eval mode",
     "mixed": "shuffled digits",
     "own_class": "its own class (sorted)",
@@ -103,11 +101,9 @@ COMPANION_WORDS = {
 }
 
 
-def company_figure(rows: Sequence[CompanyRow], other: int) -> Figure:
+def company_figure(rows: Sequence[MatesRow], other: int) -> Figure:
     """Ten probabilities of one image for each company, and beside it the accuracy over many digits."""
-    labels = [
-        f"{COMPANION_WORDS[row.kind]} ({other}s)" if row.kind == "one_class" else COMPANION_WORDS[row.kind] for row in rows
-    ]
+    labels = [f"{MATES_WORDS[row.mates]} ({other}s)" if row.mates == "one_class" else MATES_WORDS[row.mates] for row in rows]
     percent = [in_percent(row.probabilities.astype(float).tolist()) for row in rows]
     heat = {
         "type": "heatmap",
@@ -131,7 +127,7 @@ def company_figure(rows: Sequence[CompanyRow], other: int) -> Figure:
         "x": in_percent([row.accuracy for row in rows]),
         "xaxis": "x2",
         "yaxis": "y2",
-        "marker": {"color": [theme.EVAL_MODE if row.kind == "eval" else theme.TRAIN_MODE for row in rows]},
+        "marker": {"color": [theme.EVAL_MODE if row.mates == "eval" else theme.TRAIN_MODE for row in rows]},
         "text": [f"{row.accuracy:.0%}" for row in rows],
         "textposition": "auto",
         "insidetextanchor": "start",
@@ -153,26 +149,35 @@ def company_figure(rows: Sequence[CompanyRow], other: int) -> Figure:
 
 
 def pytorch_lines(lab: "Lab", params: dict[str, Any]) -> str:
-    """One image in different company."""
+    """One image beside different batch mates."""
     return (
         head_lines(lab)
         + f"""
-image = images[{params["place"]} : {params["place"]} + 1]
+from core.drawing.pins import as_digits, load_pins
+from core.modes.batch_mates import batch_mates  # the page's batch mates, already normalised
+
+image, label = images[{params["place"]} : {params["place"]} + 1], labels[{params["place"]}].item()
 {BATCHNORM_IN_TRAIN_MODE}
-blank = torch.full((1, 1, 28, 28), (0 - 0.1307) / 0.3081)
-mixed = images[torch.randperm(len(images))[: {params["size"] - 1}]]
-outlier = mixed.clone()
-outlier[0] = ((outlier[0] * 0.3081 + 0.1307) * 255 - 0.1307) / 0.3081  # pixels from 0 to 255, never divided
-companies = {{
-    "shuffled digits": mixed,
-    "one class": images[labels == {params["other"]}][: {params["size"] - 1}],
-    "one outlier": outlier,
-    "blank images": blank.repeat({params["size"] - 1}, 1, 1, 1),
+pool = some_digits(digits, {_COMPANY_DIGITS})
+drawings = as_digits(load_pins(Path({str(pins_root())!r}))).images[:, 0]  # those pinned on the Draw page
+mates = {{
+    name: torch.from_numpy(batch_mates(kind, {params["size"] - 1}, pool, label=of, drawings=drawings))
+    for name, kind, of in (
+        ("mixed", "mixed", 0),
+        ("own_class", "one_class", label),
+        ("one_class", "one_class", {params["other"]}),
+        ("outlier", "mixed", 0),
+        ("blank", "blank", 0),
+        ("drawings", "drawings", 0),
+    )
+    if kind != "drawings" or len(drawings)
 }}
+outlier = mates["outlier"][:1]
+outlier[:] = ((outlier * 0.3081 + 0.1307) * 255 - 0.1307) / 0.3081  # pixels from 0 to 255, never divided
 with torch.no_grad():
-    print("eval mode:", model(image)[0].softmax(0))
-    for name, others in companies.items():
-        print(name, twin(torch.cat([image, others]))[0].softmax(0))
+    print("eval:", model(image)[0].softmax(0).tolist())
+    for name, others in mates.items():
+        print(f"{{name}}:", copied(torch.cat([image, others]))[0].softmax(0).tolist())
 """
     )
 

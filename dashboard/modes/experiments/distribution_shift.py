@@ -9,11 +9,12 @@ import streamlit as st
 from core.data.batches import augments
 from core.modes.copies import some_digits
 from core.modes.distribution_shift import SHIFTS, Shift, ShiftScore, shift_scores, shifted
+from core.status import Progress
 from dashboard import theme
 from dashboard.charts.figures import Figure, figure_layout, in_percent, line_trace
 from dashboard.charts.live_chart import plot
 from dashboard.modes.code import ACCURACY, BATCHNORM_IN_TRAIN_MODE, head_lines
-from dashboard.modes.lab import NO_EFFECT, Experiment, Lab, Params, of_kind, percent, say
+from dashboard.modes.lab import NO_EFFECT, Experiment, Lab, Params, percent
 from dashboard.shell import pictures
 
 _SHIFT_BATCH, _SHIFT_DIGITS = 32, 1000
@@ -30,14 +31,13 @@ def _controls(lab: Lab) -> Params:
     return {"shift": Shift(**values), "kind": kind}
 
 
-def _work(lab: Lab, params: Params) -> Iterator[object]:
+def _work(lab: Lab, params: Params) -> Iterator[Progress | tuple[ShiftScore, ...]]:
     chosen, kind = params["shift"], params["kind"]
     others = [replace(chosen, **{kind: value}) for value in SHIFTS[kind] if value != getattr(chosen, kind)]
     return shift_scores(lab.predictor.model, some_digits(lab.test, _SHIFT_DIGITS), [chosen, *others], size=_SHIFT_BATCH)
 
 
-def _show(lab: Lab, params: Params, results: tuple[Any, ...]) -> None:
-    scores: list[ShiftScore] = of_kind(results, ShiftScore)
+def _show(lab: Lab, params: Params, scores: tuple[ShiftScore, ...]) -> None:
     images = lab.test.images[:8]
     st.html(
         "".join(
@@ -48,7 +48,7 @@ def _show(lab: Lab, params: Params, results: tuple[Any, ...]) -> None:
     if not scores:
         return
     plot(shift_scores_figure(scores, params["kind"]), key="m_shift", alt="Accuracy of both modes over " + params["kind"])
-    say(sentence(scores[0], augments(lab.predictor.config)))
+    st.markdown(sentence(scores[0], augments(lab.predictor.config)))
 
 
 def sentence(one: ShiftScore, augmented: bool) -> str:
@@ -121,21 +121,30 @@ def shift_scores_figure(scores: Sequence[ShiftScore], kind: str) -> Figure:
 def pytorch_lines(lab: "Lab", params: dict[str, Any]) -> str:
     """Shifted images in both modes."""
     chosen, kind = params["shift"], params["kind"]
-    values = {name: getattr(chosen, name) for name in SHIFTS}
+    values = sorted({*SHIFTS[kind], getattr(chosen, kind)})
+    names = ", ".join(name if name == kind else repr(getattr(chosen, name)) for name in SHIFTS)
     return (
-        head_lines(lab, 1000)
+        head_lines(lab, _SHIFT_DIGITS)
         + ACCURACY
         + f"""
 from torchvision.transforms.v2 import functional as VF
 
+from core.randomness import generator_for  # the page's noise
+
 pixels = torch.from_numpy(digits.images.copy()).float() / 255
-order = torch.randperm(len(labels))
 {BATCHNORM_IN_TRAIN_MODE}
-for {kind} in {SHIFTS[kind]}:
-    brightness, contrast, noise = {", ".join(name if name == kind else repr(value) for name, value in values.items())}
+for {kind} in {values}:
+    brightness, contrast, noise = {names}
     moved = VF.adjust_contrast(VF.adjust_brightness(pixels, brightness), contrast)
-    moved = ((moved + noise * torch.randn_like(moved)).clamp(0, 1) - 0.1307) / 0.3081
-    print({kind!r}, {kind}, "eval:", accuracy(model, moved, order, 250), "train:", accuracy(twin, moved, order, 64))
+    if noise:
+        moved = moved + noise * torch.randn(moved.shape, generator=generator_for(0, "noise"))
+    moved = normalise((moved.clamp(0, 1) * 255).round().to(torch.uint8))
+    print(
+        {kind!r}, {kind},
+        "eval:", accuracy(model, moved, batches_of("stored", digits.labels, 250)),
+        "train:", accuracy(copied, moved, batches_of("shuffled", digits.labels, {_SHIFT_BATCH})),
+        "sorted:", accuracy(copied, moved, batches_of("by_class", digits.labels, {_SHIFT_BATCH})),
+    )
 """
     )
 

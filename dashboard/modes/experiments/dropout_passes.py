@@ -11,11 +11,12 @@ from scipy.special import softmax
 from core.answers import NO_ANSWER, answers_of
 from core.data.batches import normalise
 from core.modes.dropout_passes import DropoutPasses, dropout_passes
+from core.status import Progress
 from dashboard import theme
 from dashboard.charts.figures import Figure, figure_layout, line_trace, plain_numbers
 from dashboard.charts.live_chart import plot
 from dashboard.modes.code import head_lines
-from dashboard.modes.lab import Experiment, Lab, Params, choose_digit, of_kind, say
+from dashboard.modes.lab import Experiment, Lab, Params, choose_digit
 from dashboard.shell import pictures
 
 
@@ -30,16 +31,13 @@ def _controls(lab: Lab) -> Params:
     return {"place": place, "p": p, "passes": passes}
 
 
-def _work(lab: Lab, params: Params) -> Iterator[object]:
+def _work(lab: Lab, params: Params) -> Iterator[Progress | DropoutPasses]:
     place = params["place"]
     image = normalise(torch.from_numpy(lab.test.images[place : place + 1])).numpy()
     return dropout_passes(lab.predictor.model, image, p=params["p"], passes=params["passes"])
 
 
-def _show(lab: Lab, params: Params, results: tuple[Any, ...]) -> None:
-    found: DropoutPasses | None = next(iter(of_kind(results, DropoutPasses)), None)
-    if found is None:
-        return
+def _show(lab: Lab, params: Params, found: DropoutPasses) -> None:
     digit, place, p = int(answers_of(found.in_eval[None])[0]), params["place"], found.p
     if digit == NO_ANSWER:
         st.warning(
@@ -60,9 +58,11 @@ def _show(lab: Lab, params: Params, results: tuple[Any, ...]) -> None:
     spread = float(found.logits[:, digit].std())
     trained = lab.predictor.config.dropout
     if p == 0:
-        say(f"With p = 0 nothing is dropped: all {len(found.logits)} passes are the same, and the same as eval mode's {digit}.")
+        st.markdown(
+            f"With p = 0 nothing is dropped: all {len(found.logits)} passes are the same, and the same as eval mode's {digit}."
+        )
         return
-    say(
+    st.markdown(
         f"With p = {p:g}, {other:.0%} of {len(found.logits)} passes give another answer than eval mode's {digit}. Its logit is "
         f"{found.in_eval[digit]:.3f} in eval mode; the passes spread by ±{spread:.2f} about {scaled:.3f}. Dropping leaves a "
         f"share 1 - p = {1 - p:.2g} of the activations, so what is left is multiplied by 1 / (1 - p) = {1 / (1 - p):.2f}: that "
@@ -147,27 +147,34 @@ def mean_figure(found: DropoutPasses, digit: int) -> Figure:
 
 
 def pytorch_lines(lab: "Lab", params: dict[str, Any]) -> str:
-    """Many passes of one image."""
+    """Many passes of one image, with and without the scaling."""
+    p, passes = params["p"], params["passes"]
     return (
         head_lines(lab)
         + f"""
-twin = copy.deepcopy(model).eval()  # BatchNorm stays in eval mode
-for layer in twin.modules():
-    if isinstance(layer, nn.Dropout):
-        layer.p = {params["p"]}
-        layer.train()
+def passes_of(image, hook=None):
+    copied = copy.deepcopy(model).eval()  # BatchNorm stays in eval mode
+    for layer in copied.modules():
+        if isinstance(layer, nn.Dropout):
+            layer.p = {p}
+            layer.train()
+            if hook:
+                layer.register_forward_hook(hook)
+    logits = []
+    for start in range(0, {passes}, 100):  # a hundred copies of the image are a hundred passes: each row has its own mask
+        reseed_dropout(copied, 0, start)
+        logits.append(copied(image.expand(min(100, {passes} - start), 1, 28, 28)))
+    return torch.cat(logits)
 
 image = images[{params["place"]} : {params["place"]} + 1]
 with torch.no_grad():
-    expected = model(image)[0]
-    passes = torch.cat([twin(image) for _ in range({params["passes"]})])
-print("eval mode:", expected)
-print("mean of the passes:", passes.mean(0))
-print("their spread:", passes.std(0))
-
-# What the layer does: keep a share 1 - p, and scale it so that the mean stays.
-kept = torch.rand(1_000_000) >= {params["p"]}
-print("mean of ones after dropout:", (kept / (1 - {params["p"]})).mean().item())
+    print("eval mode:", model(image)[0].tolist())
+    logits = passes_of(image)
+    print("mean of the passes:", logits.mean(0).tolist())
+    print("their spread:", logits.std(0, correction=0).tolist())
+    # A layer keeps a share 1 - p and divides by it, so that the mean stays. Take that division out again:
+    unscaled = passes_of(image, lambda layer, inputs, output: output * (1 - {p}))
+    print("mean without the scaling:", unscaled.mean(0).tolist())
 """
     )
 

@@ -12,12 +12,13 @@ from core.data.sources import data_root
 from core.execution.process import get_trainer
 from core.modes.during_training import GapPoint, mode_gap
 from core.runs.folder import RunFolder
+from core.status import Progress
 from dashboard import theme
 from dashboard.charts.figures import LEGEND, Figure, figure_layout, line_trace
 from dashboard.charts.live_chart import plot
 from dashboard.modes import session as modes_session
 from dashboard.modes.code import head_lines
-from dashboard.modes.lab import Experiment, Lab, Params, layer_words, of_kind, percent, say
+from dashboard.modes.lab import Experiment, Lab, Params, layer_words, percent
 
 
 def _controls(lab: Lab) -> Params:
@@ -30,15 +31,14 @@ def _controls(lab: Lab) -> Params:
     return {"snapshots": len(RunFolder.of(run_id).snapshots()), "_what": what, "_known": known}
 
 
-def _work(lab: Lab, params: Params) -> Iterator[object]:
-    for one in mode_gap(RunFolder.of(lab.chosen.info.run_id).path, data_root(), dict(params["_known"])):
-        if isinstance(one, GapPoint):
-            params["_known"][one.step] = one
-        yield one
+def _work(lab: Lab, params: Params) -> Iterator[Progress | tuple[GapPoint, ...]]:
+    for given in mode_gap(RunFolder.of(lab.chosen.info.run_id).path, data_root(), dict(params["_known"])):
+        if not isinstance(given, Progress):
+            params["_known"].update({point.step: point for point in given})
+        yield given
 
 
-def _show(lab: Lab, params: Params, results: tuple[Any, ...]) -> None:
-    found: list[GapPoint] = of_kind(results, GapPoint)
+def _show(lab: Lab, params: Params, found: tuple[GapPoint, ...]) -> None:
     if not found:
         return
     plot(
@@ -47,7 +47,7 @@ def _show(lab: Lab, params: Params, results: tuple[Any, ...]) -> None:
         alt="One run seen as the optimizer saw it, again in train mode, in eval mode, and on validation digits",
     )
     live = " More points come while it trains." if lab.chosen.info.run_id in get_trainer().active() else ""
-    say(sentence(found[-1], params["_what"], lab) + live)
+    st.markdown(sentence(found[-1], params["_what"], lab) + live)
 
 
 _SIDES = {
@@ -131,22 +131,52 @@ def gap_figure(points: Sequence[GapPoint], what: str) -> Figure:
 
 
 def pytorch_lines(lab: "Lab", params: dict[str, Any]) -> str:
-    """The same training digits in both modes, for each snapshot of the run."""
+    """The batches of a run's last steps before each snapshot, asked in both modes, and validation digits."""
     folder = RunFolder.of(lab.chosen.info.run_id).path
     return (
         head_lines(lab)
         + f"""
+from core.data.run_batches import groups_of_steps, replayed_batches  # a run's batches, made again bit for bit
+from core.data.sources import load_splits
+from core.model.networks import enter_train_mode
+from core.runs.drawings import load_drawings
+from core.runs.folder import RunFolder
+from core.runs.reader import RunReader
 
-seen = some_digits(train_digits, 1000)
-inputs = (torch.from_numpy(seen.images.copy()).float() / 255 - 0.1307) / 0.3081
-targets = torch.from_numpy(seen.labels.copy())
-for step, path in kept_snapshots(Path({str(folder)!r})).items():
+folder = Path({str(folder)!r})
+run = RunReader(folder).read()
+config, first = run.config, run.info.first_step
+splits = load_splits(config, Path({str(data_root())!r}))
+batches = replayed_batches(config, splits.train, load_drawings(folder))
+plain = replayed_batches(config, splits.train, load_drawings(folder), augmented=False)
+unseen = some_digits(splits.validation, 1000)
+
+def loss_of(logits, labels):
+    return F.cross_entropy(logits, labels, label_smoothing=config.label_smoothing).item()
+
+for step, path in RunFolder(folder).snapshots().items():
+    last = max(1, min(25, step // 8))  # so many steps back: few at first, since the weights change quickly then
+    if not 0 < step <= run.step or step - last < first:
+        continue
+    rows = slice(step - last - first, step - first)
+    digits_a_step = run.steps.column("images")[rows]
+    recorded = (run.steps.column("loss")[rows] * digits_a_step).sum() / digits_a_step.sum()
     net = load_predictor(path).model
-    twin = copy.deepcopy(net).train()
+    groups = list(groups_of_steps(config, batches, step - last, step))
+    seen, labels = (torch.cat([pair[place] for group in groups for pair in group]) for place in (0, 1))
+    clean = torch.cat([images for group in groups_of_steps(config, plain, step - last, step) for images, _ in group])
+    in_train = copy.deepcopy(net)
+    enter_train_mode(in_train, config)
+    again = []
     with torch.no_grad():
-        as_trained = F.cross_entropy(torch.cat([twin(batch) for batch in inputs.split(64)]), targets)
-        in_eval, unseen = F.cross_entropy(net(inputs), targets), F.cross_entropy(net(images), labels)
-    print("step", step, "train mode", as_trained.item(), "eval mode", in_eval.item(), "unseen digits", unseen.item())
+        for number, group in enumerate(groups, step - last):
+            reseed_dropout(in_train, config.seed, number)  # the masks that this update had
+            again += [in_train(images) for images, _ in group]
+        print(
+            "step", step, "optimizer:", float(recorded), "again:", loss_of(torch.cat(again), labels),
+            "eval:", loss_of(net(seen), labels), "clean:", loss_of(net(clean), labels),
+            "validation:", loss_of(net(normalise(torch.from_numpy(unseen.images))), torch.from_numpy(unseen.labels)),
+        )
 """
     )
 

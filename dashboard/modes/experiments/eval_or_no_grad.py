@@ -8,8 +8,9 @@ import streamlit as st
 
 from core.modes.copies import some_digits
 from core.modes.eval_or_no_grad import Quadrant, two_by_two
+from core.status import Progress
 from dashboard.modes.code import head_lines
-from dashboard.modes.lab import Experiment, Lab, Params, of_kind, points, say, table
+from dashboard.modes.lab import Experiment, Lab, Params, points, table
 
 _COST_DIGITS = 256
 
@@ -18,14 +19,11 @@ def _controls(lab: Lab) -> Params:
     return {}
 
 
-def _work(lab: Lab, params: Params) -> Iterator[object]:
+def _work(lab: Lab, params: Params) -> Iterator[Progress | tuple[Quadrant, ...]]:
     return two_by_two(lab.predictor.model, some_digits(lab.test, _COST_DIGITS))
 
 
-def _show(lab: Lab, params: Params, results: tuple[Any, ...]) -> None:
-    found: list[Quadrant] = of_kind(results, Quadrant)
-    if not found:
-        return
+def _show(lab: Lab, params: Params, found: tuple[Quadrant, ...]) -> None:
     table(
         [
             {
@@ -47,7 +45,7 @@ def _show(lab: Lab, params: Params, results: tuple[Any, ...]) -> None:
         "Columns: digits answered right; the largest change of a logit against eval mode; how far running means or "
         "variances moved; activations kept for backward; time of one forward, the quickest of several."
     )
-    say(
+    st.markdown(
         f"Two switches for two things, measured just now on one batch of {_COST_DIGITS} digits. `eval()` changes what layers "
         f"compute: the answers ({points(train.accuracy - kept.accuracy)} in train mode) and whether BatchNorm's statistics "
         f"move. `no_grad()` changes what autograd remembers: {kept.saved_bytes / 2**20:.2f} MiB of activations or nothing. "
@@ -58,28 +56,32 @@ def _show(lab: Lab, params: Params, results: tuple[Any, ...]) -> None:
 def pytorch_lines(lab: "Lab", params: dict[str, Any]) -> str:
     """Mode and gradients are two switches."""
     return (
-        head_lines(lab, 256)
+        head_lines(lab, _COST_DIGITS)
         + """
-expected = model.eval()(images).detach()
+expected = model(images).detach()
 for train_mode in (False, True):
     for gradients in (False, True):
-        twin = copy.deepcopy(model).train(train_mode).requires_grad_(True)
-        before = copy.deepcopy(twin.state_dict())
+        copied = copy.deepcopy(model).train(train_mode).requires_grad_(True)
+        reseed_dropout(copied, 0, 0)
+        before = {name: value.clone() for name, value in copied.named_buffers() if name.split(".")[-1].startswith("running")}
+        known = {value.untyped_storage().data_ptr() for value in (*copied.parameters(), *copied.buffers(), images)}
         kept = {}
 
         def keep(value):
-            kept[value.untyped_storage().data_ptr()] = value.untyped_storage().nbytes()
+            storage = value.untyped_storage()
+            if storage.data_ptr() not in known:
+                kept[storage.data_ptr()] = storage.nbytes()
             return value
 
-        weights = {value.untyped_storage().data_ptr() for value in twin.parameters()}
         with torch.set_grad_enabled(gradients), torch.autograd.graph.saved_tensors_hooks(keep, lambda value: value):
-            logits = twin(images)
-        moved = any(not torch.equal(before[name], value) for name, value in twin.state_dict().items())
+            logits = copied(images)
+        after = dict(copied.named_buffers())
         print(
             "train()" if train_mode else "eval()", "with gradients" if gradients else "no_grad()",
-            "| correct", (logits.argmax(1) == labels).float().mean().item(),
-            "| statistics moved", moved,
-            "| kept for backward", sum(size for place, size in kept.items() if place not in weights), "bytes",
+            "correct:", (logits.argmax(1) == labels).float().mean().item(),
+            "logits off by:", (logits - expected).abs().max().item(),
+            "statistics moved:", max((float((after[name] - value).abs().max()) for name, value in before.items()), default=0.0),
+            "bytes kept for backward:", sum(kept.values()),
         )
 """
     )

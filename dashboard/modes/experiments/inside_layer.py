@@ -10,7 +10,7 @@ import torch
 
 from core.data.batches import normalise
 from core.modes.batch_size import SIZES
-from core.modes.copies import MAKE_UPS, batches_of
+from core.modes.copies import BATCH_ORDERS, batches_of
 from core.modes.inside_layer import LayerInside, inside_layer
 from core.modes.norm_layers import norm_layers
 from core.status import Progress
@@ -18,8 +18,8 @@ from dashboard import theme
 from dashboard.charts.figures import Figure, figure_layout, line_trace, plain_numbers
 from dashboard.charts.live_chart import plot
 from dashboard.modes import session as modes_session
-from dashboard.modes.code import BATCHNORM_IN_TRAIN_MODE, ORDERS, head_lines
-from dashboard.modes.lab import Experiment, Lab, Params, of_kind, say
+from dashboard.modes.code import BATCHNORM_IN_TRAIN_MODE, head_lines
+from dashboard.modes.lab import Experiment, Lab, Params
 
 
 def _controls(lab: Lab) -> Params:
@@ -31,29 +31,26 @@ def _controls(lab: Lab) -> Params:
         modes_session.keep_in_range("m_channel", layers[layer] - 1)
         channel = st.number_input("Channel", 0, layers[layer] - 1, 0, key="m_channel", bind="query-params", width=130)
         size = st.select_slider("Batch size", SIZES[1:], 64, key="m_inside_size", bind="query-params", width=220)
-        make_up = st.segmented_control(
+        order = st.segmented_control(
             "Batch",
-            MAKE_UPS[:2],
+            BATCH_ORDERS[:2],
             default="shuffled",
             required=True,
             key="m_inside_make",
             format_func={"shuffled": "mixed digits", "by_class": "one class"}.__getitem__,
             bind="query-params",
         )
-    return {"layer": layer, "channel": int(channel), "size": size, "make_up": make_up}
+    return {"layer": layer, "channel": int(channel), "size": size, "order": order}
 
 
-def _work(lab: Lab, params: Params) -> Iterator[object]:
+def _work(lab: Lab, params: Params) -> Iterator[Progress | LayerInside]:
     yield Progress(0, 1, "One batch goes through")
-    batch = batches_of(params["make_up"], lab.test.labels, params["size"])[0]
+    batch = batches_of(params["order"], lab.test.labels, params["size"])[0]
     images = normalise(torch.from_numpy(lab.test.images[batch])).numpy()
     yield inside_layer(lab.predictor.model, images, params["layer"], params["channel"])
 
 
-def _show(lab: Lab, params: Params, results: tuple[Any, ...]) -> None:
-    found: LayerInside | None = next(iter(of_kind(results, LayerInside)), None)
-    if found is None:
-        return
+def _show(lab: Lab, params: Params, found: LayerInside) -> None:
     channel = found.channel
     left, right = st.columns([3, 2])
     with left:
@@ -82,7 +79,7 @@ def _show(lab: Lab, params: Params, results: tuple[Any, ...]) -> None:
     st.latex(
         rf"\begin{{aligned}} y &= \gamma\,\frac{{x-\mu}}{{\sqrt{{\sigma^2+\varepsilon}}}}+\beta \\ {lines} \end{{aligned}}"
     )
-    say(sentence(params, found))
+    st.markdown(sentence(params, found))
 
 
 def sentence(params: Params, found: LayerInside) -> str:
@@ -249,24 +246,25 @@ def after_figure(found: LayerInside) -> Figure:
 def pytorch_lines(lab: "Lab", params: dict[str, Any]) -> str:
     """One BatchNorm layer's formula in both modes."""
     layer, channel = params["layer"], params["channel"]
-    order = ORDERS[params["make_up"]]
     return (
         head_lines(lab)
         + f"""
-batch = images[({order})[: {params["size"]}]]
+batch = images[batches_of({params["order"]!r}, digits.labels, {params["size"]})[0]]
 {BATCHNORM_IN_TRAIN_MODE}
-norm, seen = twin.get_submodule({layer!r}), {{}}
+norm, seen = copied.get_submodule({layer!r}), {{}}
 running_mean, running_var = norm.running_mean.clone(), norm.running_var.clone()
 norm.register_forward_hook(lambda _, inputs, output: seen.update(x=inputs[0], y=output))
 with torch.no_grad():
-    twin(batch)
+    copied(batch)
 
 x = seen["x"][:, {channel}]
 mean, variance = x.mean(), x.var(correction=0)  # train mode divides by n ...
 by_hand = (x - mean) / torch.sqrt(variance + norm.eps) * norm.weight[{channel}] + norm.bias[{channel}]
 print("train mode as written by hand:", torch.allclose(by_hand, seen["y"][:, {channel}], atol=1e-4))
-print("batch mean and variance:", mean.item(), variance.item())
-print("running mean and variance:", running_mean[{channel}].item(), running_var[{channel}].item())
+print("batch mean:", mean.item())
+print("batch variance:", variance.item())
+print("running mean:", running_mean[{channel}].item())
+print("running variance:", running_var[{channel}].item())
 share = norm.momentum if norm.momentum is not None else 1 / norm.num_batches_tracked.item()
 moved = (1 - share) * running_var[{channel}] + share * x.var(correction=1)  # ... and stores the one with n - 1
 print("running variance after this batch:", norm.running_var[{channel}].item(), "by hand:", moved.item())

@@ -8,11 +8,12 @@ import streamlit as st
 from core.answers import NO_ANSWER
 from core.modes.batch_size import SIZES
 from core.modes.one_switch import OneSwitch, one_switch
+from core.status import Progress
 from dashboard import theme
 from dashboard.charts.figures import Figure, figure_layout, in_percent
 from dashboard.charts.live_chart import plot
-from dashboard.modes.code import ACCURACY, ORDERS, head_lines
-from dashboard.modes.lab import NO_EFFECT, Experiment, Lab, Params, choose_order, layer_words, of_kind, percent, points, say
+from dashboard.modes.code import ACCURACY, head_lines
+from dashboard.modes.lab import NO_EFFECT, Experiment, Lab, Params, choose_order, layer_words, percent, points
 from dashboard.shell import pictures
 
 _SHOWN_CHANGES = 12
@@ -21,24 +22,21 @@ _SHOWN_CHANGES = 12
 def _controls(lab: Lab) -> Params:
     with st.container(horizontal=True, vertical_alignment="bottom"):
         size = st.select_slider("Batch size in train mode", SIZES, 4, key="m_size", bind="query-params", width=260)
-        return {"size": size, "make_up": choose_order()}
+        return {"size": size, "order": choose_order()}
 
 
-def _work(lab: Lab, params: Params) -> Iterator[object]:
+def _work(lab: Lab, params: Params) -> Iterator[Progress | OneSwitch]:
     return one_switch(lab.predictor.model, lab.test, **params)
 
 
-def _show(lab: Lab, params: Params, results: tuple[Any, ...]) -> None:
-    found: OneSwitch | None = next(iter(of_kind(results, OneSwitch)), None)
-    if found is None:
-        return
+def _show(lab: Lab, params: Params, found: OneSwitch) -> None:
     both = bool(lab.layers.batchnorm and lab.layers.dropout)
     plot(
         one_switch_figure(found, both),
         key="m_switch",
         alt=f"Accuracy: eval mode {percent(found.eval.accuracy)}, train mode {percent(found.train.accuracy)}",
     )
-    say(sentence(lab, params, found, both))
+    st.markdown(sentence(lab, params, found, both))
     changed = found.changed
     st.markdown(
         f"**{len(changed):,} of {len(lab.test):,} digits changed their answer**"
@@ -70,10 +68,10 @@ def sentence(lab: Lab, params: Params, found: OneSwitch, both: bool) -> str:
             f"BatchNorm alone {points(found.batchnorm.accuracy - found.eval.accuracy)}",
             f"Dropout alone {points(found.dropout.accuracy - found.eval.accuracy)}",
         ]
-    make_up = {"shuffled": "of digits in random order", "by_class": "of digits sorted by class", "stored": "in file order"}
+    order = {"shuffled": "of digits in random order", "by_class": "of digits sorted by class", "stored": "in file order"}
     words = (
         f"The same weights, the same {len(lab.test):,} test digits. Without `model.eval()`, in batches of "
-        f"{params['size']} {make_up[params['make_up']]}, **{percent(found.eval.accuracy)} becomes "
+        f"{params['size']} {order[params['order']]}, **{percent(found.eval.accuracy)} becomes "
         f"{percent(found.train.accuracy)}** ({points(lost)}{': ' + ', '.join(parts) if parts else ''}). Nothing was "
         "trained in between. "
     )
@@ -152,18 +150,18 @@ def pytorch_lines(lab: "Lab", params: dict[str, Any]) -> str:
         head_lines(lab)
         + ACCURACY
         + f"""
-order = {ORDERS[params["make_up"]]}
-print("eval mode:", accuracy(model.eval(), images, order, {params["size"]}))
+batches = batches_of({params["order"]!r}, digits.labels, {params["size"]})
+print("eval mode:", accuracy(model.eval(), images, batches))
 
-twin = copy.deepcopy(model).train()  # a copy: train mode moves BatchNorm's running statistics
-print("train mode:", accuracy(twin, images, order, {params["size"]}))
+copied = copy.deepcopy(model).train()  # a copy: train mode moves BatchNorm's running statistics
+print("train mode:", accuracy(copied, images, batches))
 
 for kind in (nn.modules.batchnorm._BatchNorm, nn.Dropout):  # each switched alone
-    twin = copy.deepcopy(model).eval()
-    for layer in twin.modules():
+    copied = copy.deepcopy(model).eval()
+    for layer in copied.modules():
         if isinstance(layer, kind):
             layer.train()
-    print("only", kind.__name__, "in train mode:", accuracy(twin, images, order, {params["size"]}))
+    print("only", kind.__name__, "in train mode:", accuracy(copied, images, batches))
 """
     )
 

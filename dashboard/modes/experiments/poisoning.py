@@ -7,11 +7,12 @@ import streamlit as st
 
 from core.modes.copies import some_digits
 from core.modes.poisoning import POISONS, PoisonScore, poisoning
+from core.status import Progress
 from dashboard import theme
 from dashboard.charts.figures import Figure, figure_layout, in_percent, line_trace
 from dashboard.charts.live_chart import plot
 from dashboard.modes.code import ACCURACY, head_lines
-from dashboard.modes.lab import Experiment, Lab, Params, of_kind, percent, say
+from dashboard.modes.lab import Experiment, Lab, Params, percent
 
 _RECALIBRATION, _SCORED = 20, 1000
 
@@ -37,24 +38,21 @@ def _controls(lab: Lab) -> Params:
     return {"poison": poison, "forwards": forwards, "label": label}
 
 
-def _work(lab: Lab, params: Params) -> Iterator[object]:
+def _work(lab: Lab, params: Params) -> Iterator[Progress | tuple[PoisonScore, ...]]:
     return poisoning(lab.predictor.model, some_digits(lab.test, _SCORED), lab.train, recalibration=_RECALIBRATION, **params)
 
 
-def _show(lab: Lab, params: Params, results: tuple[Any, ...]) -> None:
-    scores: list[PoisonScore] = of_kind(results, PoisonScore)
-    if not scores:
-        return
+def _show(lab: Lab, params: Params, scores: tuple[PoisonScore, ...]) -> None:
     forwards = params["forwards"]
     plot(
         poison_figure(scores, forwards),
         key="m_poisoned",
         alt="Accuracy in eval mode while bad batches go through in train mode, and after recalibration",
     )
-    say(sentence(params, scores, lab.predictor.config.batchnorm_momentum))
+    st.markdown(sentence(params, scores, lab.predictor.config.batchnorm_momentum))
 
 
-def sentence(params: Params, scores: list[PoisonScore], momentum: float | None) -> str:
+def sentence(params: Params, scores: Sequence[PoisonScore], momentum: float | None) -> str:
     """What the forwards did to the statistics, and whether recalibration healed them."""
     bad = [one for one in scores if one.phase == "poison"][-1]
     count, lost = f"forward{'s' if bad.forwards != 1 else ''}", scores[0].accuracy - bad.accuracy
@@ -120,38 +118,35 @@ def poison_figure(scores: Sequence[PoisonScore], forwards: int) -> Figure:
 
 def pytorch_lines(lab: "Lab", params: dict[str, Any]) -> str:
     """Spoil the running statistics, then recalibrate them."""
-    bad = {
-        "blank": "torch.full((64, 1, 28, 28), (0 - 0.1307) / 0.3081)",
-        "one_class": f"((torch.from_numpy(train_digits.images)[train_digits.labels == {params['label']}][:64]) / 255 - 0.1307) "
-        "/ 0.3081",
-        "noise": "(torch.rand(64, 1, 28, 28) - 0.1307) / 0.3081",
-        "inf": "torch.full((64, 1, 28, 28), torch.inf)",
-    }[params["poison"]]
     return (
-        head_lines(lab, 1000)
+        head_lines(lab, _SCORED)
         + ACCURACY
         + f"""
-order = torch.arange(len(labels))
-twin = copy.deepcopy(model)
-print("before:", accuracy(twin.eval(), images, order, 250))
+from core.modes.poisoning import bad_batch  # the page's bad batches, already normalised
 
-bad = {bad}
-twin.train()
-with torch.no_grad():  # no gradients, but BatchNorm's statistics move all the same
-    for _ in range({params["forwards"]}):
-        twin(bad)
-print("after {params["forwards"]} forwards in train mode:", accuracy(twin.eval(), images, order, 250))
+clean = some_digits(train_digits, 3000)
+copied = copy.deepcopy(model)
+norms = [layer for layer in copied.modules() if isinstance(layer, nn.modules.batchnorm._BatchNorm)]
+in_order = batches_of("stored", digits.labels, 250)
+print("before:", accuracy(copied, images, in_order))
 
-for layer in twin.modules():  # recalibrate: reset, then average over clean batches
-    if isinstance(layer, nn.modules.batchnorm._BatchNorm):
-        layer.reset_running_stats()
-        layer.momentum = None
-clean = torch.from_numpy(some_digits(train_digits, 1280).images.copy()).float()
-twin.train()
-with torch.no_grad():
-    for batch in ((clean / 255 - 0.1307) / 0.3081)[torch.randperm(len(clean))].split(64):
-        twin(batch)
-print("recalibrated:", accuracy(twin.eval(), images, order, 250))
+def look(batch):  # "only looking": no gradients, but in train mode BatchNorm's statistics move all the same
+    for norm in norms:
+        norm.train()
+    with torch.no_grad():
+        copied(batch)
+    copied.eval()
+
+for number in range(1, {params["forwards"]} + 1):
+    look(bad_batch({params["poison"]!r}, 64, clean, {params["label"]}, number))
+print("after {params["forwards"]} forwards in train mode:", accuracy(copied, images, in_order))
+
+for norm in norms:  # recalibrate: reset, then average over clean batches
+    norm.reset_running_stats()
+    norm.momentum = None
+for batch in batches_of("shuffled", clean.labels, 64)[:{_RECALIBRATION}]:
+    look(normalise(torch.from_numpy(clean.images[batch])))
+print("recalibrated:", accuracy(copied, images, in_order))
 """
     )
 

@@ -8,11 +8,12 @@ import streamlit as st
 
 from core.data.sources import data_root
 from core.modes.warming_up import WarmUpStep, warm_up_config, warming_up
+from core.status import Progress
 from dashboard import theme, wording
 from dashboard.charts.figures import Figure, figure_layout, in_percent, line_trace
 from dashboard.charts.live_chart import plot
-from dashboard.modes.code import ACCURACY, head_lines
-from dashboard.modes.lab import FRESH_WEIGHTS, Experiment, Lab, Params, of_kind, percent, say
+from dashboard.modes.code import head_lines
+from dashboard.modes.lab import FRESH_WEIGHTS, Experiment, Lab, Params, percent
 
 WARM_UP_STEPS = 50
 _MOMENTA: dict[str, float | None] = {"0": 0.0, "0.01": 0.01, "0.1": 0.1, "1": 1.0, "None": None}
@@ -32,14 +33,11 @@ def _warm_config(lab: Lab, params: Params) -> Any:
     return warm_up_config(config.model, config.dataset, _MOMENTA[params["momentum"]], WARM_UP_STEPS, params["seed"])
 
 
-def _work(lab: Lab, params: Params) -> Iterator[object]:
+def _work(lab: Lab, params: Params) -> Iterator[Progress | tuple[WarmUpStep, ...]]:
     return warming_up(_warm_config(lab, params), data_root())
 
 
-def _show(lab: Lab, params: Params, results: tuple[Any, ...]) -> None:
-    steps: list[WarmUpStep] = of_kind(results, WarmUpStep)
-    if not steps:
-        return
+def _show(lab: Lab, params: Params, steps: tuple[WarmUpStep, ...]) -> None:
     left, right = st.columns(2)
     with left:
         st.markdown("**Accuracy of a fresh model, both modes**")
@@ -62,7 +60,7 @@ def _show(lab: Lab, params: Params, results: tuple[Any, ...]) -> None:
         story = "Here they are as good as each other from the first steps on: the running statistics have caught up already. "
     elif behind < 0:
         story = "Here eval mode is ahead: its running statistics average over more digits than the 64 of a batch. "
-    say(
+    st.markdown(
         f"A new {model}, Adam at 1e-3, batches of 64, scored on 500 digits. After {early.step} "
         f"step{'s' if early.step != 1 else ''}: "
         f"**{percent(early.eval, 500)} in eval mode, {percent(early.train, 500)} in train mode**; after {last.step}: "
@@ -123,33 +121,41 @@ def warm_up_statistics_figure(steps: Sequence[WarmUpStep], channel: int) -> Figu
 
 def pytorch_lines(lab: "Lab", params: dict[str, Any]) -> str:
     """A fresh model's running statistics find out what activations look like."""
-    momentum = params["momentum"]
+    config = lab.predictor.config
+    momentum = _MOMENTA[params["momentum"]]
     return (
-        head_lines(lab, 500)
-        + ACCURACY
+        head_lines(lab)
         + f"""
-torch.manual_seed({params["seed"]})
-fresh = nn.Sequential(
-    nn.Conv2d(1, 16, 5, stride=2, padding=2, bias=False), nn.BatchNorm2d(16, momentum={momentum}), nn.ReLU(),
-    nn.Conv2d(16, 32, 3, padding=1, bias=False), nn.BatchNorm2d(32, momentum={momentum}), nn.MaxPool2d(2), nn.ReLU(),
-    nn.Flatten(), nn.Linear(32 * 7 * 7, 10),
-)
-optimizer = torch.optim.Adam(fresh.parameters(), lr=1e-3)
-chosen = torch.randperm(len(train_digits))[: 50 * 64]
-inputs = (torch.from_numpy(train_digits.images[chosen.numpy()]).float() / 255 - 0.1307) / 0.3081
-targets = torch.from_numpy(train_digits.labels[chosen.numpy()])
-order = torch.arange(len(labels))
-for step in range(50):
-    fresh.train()
-    part = slice(64 * step, 64 * step + 64)
-    loss = F.cross_entropy(fresh(inputs[part]), targets[part])
+from core.data.batches import make_batches
+from core.data.sources import load_splits
+from core.model.networks import build_model  # fresh weights, drawn from the seed
+from core.modes.norm_layers import norm_layers
+from core.modes.warming_up import warm_up_config
+
+config = warm_up_config({config.model!r}, {config.dataset!r}, {momentum}, {WARM_UP_STEPS}, {params["seed"]})
+splits = load_splits(config, Path({str(data_root())!r}))
+digits = some_digits(splits.validation, 500)
+images, labels = normalise(torch.from_numpy(digits.images.copy())), torch.from_numpy(digits.labels.copy())
+batches = batches_of("stored", digits.labels, 64)
+
+fresh = build_model(config).to(memory_format=torch.channels_last)
+first = next(iter(norm_layers(fresh).values()))
+optimizer = torch.optim.Adam(fresh.parameters(), lr=config.learning_rate, fused=True)
+for step, (inputs, targets) in enumerate(make_batches(config, splits.train, torch.device("cpu")).epoch(0)):
+    reseed_dropout(fresh, config.seed, step)
     optimizer.zero_grad()
-    loss.backward()
+    F.cross_entropy(fresh.train()(inputs), targets).backward()
     optimizer.step()
-    if step % 5 == 4:
-        in_eval = accuracy(copy.deepcopy(fresh).eval(), images, order, 64)
-        in_train = accuracy(copy.deepcopy(fresh).train(), images, order, 64)  # a copy: this forward would move them, too
-        print("step", step + 1, "eval:", in_eval, "train:", in_train, "running mean:", fresh[1].running_mean[0].item())
+    if step < 10 or step % 5 == 4:
+        right = []
+        for train_mode in (False, True):  # BatchNorm in both modes, on copies: this forward would move them, too
+            copied = copy.deepcopy(fresh).eval()
+            for layer in norm_layers(copied).values():
+                layer.train(train_mode)
+            with torch.no_grad():
+                right.append(sum((copied(images[batch]).argmax(1) == labels[batch]).sum().item() for batch in batches))
+        mean, variance = first.running_mean[0].item(), first.running_var[0].item()
+        print("step", step + 1, "eval:", right[0] / 500, "train:", right[1] / 500, "mean:", mean, "variance:", variance)
 """
     )
 

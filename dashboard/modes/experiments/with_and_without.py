@@ -9,12 +9,13 @@ import streamlit as st
 
 from core.data.sources import data_root
 from core.modes.with_and_without import twin_configs
-from core.training.side_by_side import TwinEnded, TwinLosses, TwinScore, twin_trainings
+from core.status import Progress
+from core.training.side_by_side import TwinLosses, Twins, TwinScore, twin_trainings
 from dashboard import theme, wording
 from dashboard.charts.figures import Figure, figure_layout, in_percent, line_trace
 from dashboard.charts.live_chart import plot
-from dashboard.modes.code import ACCURACY, head_lines
-from dashboard.modes.lab import FRESH_WEIGHTS, Experiment, Lab, Params, of_kind, percent, points, say
+from dashboard.modes.code import head_lines
+from dashboard.modes.lab import FRESH_WEIGHTS, Experiment, Lab, Params, percent, points
 
 
 def _controls(lab: Lab) -> Params:
@@ -26,17 +27,17 @@ def _controls(lab: Lab) -> Params:
     return {"rate": rate, "dropout": dropout, "steps": steps, "seed": int(seed)}
 
 
-def _work(lab: Lab, params: Params) -> Iterator[object]:
+def _work(lab: Lab, params: Params) -> Iterator[Progress | Twins]:
     optimizer, rate = RATES[params["rate"]]
     twins = twin_configs(lab.predictor.config.dataset, optimizer, rate, params["dropout"], params["steps"], params["seed"])
     return twin_trainings(twins, data_root())
 
 
-def _show(lab: Lab, params: Params, results: tuple[Any, ...]) -> None:
+def _show(lab: Lab, params: Params, result: Twins) -> None:
     losses, scores = defaultdict(list), defaultdict(list)
-    for one in of_kind(results, TwinLosses):
+    for one in result.losses:
         losses[one.name].append(one)
-    for one in of_kind(results, TwinScore):
+    for one in result.scores:
         scores[one.name].append(one)
     if not losses:
         return
@@ -47,9 +48,9 @@ def _show(lab: Lab, params: Params, results: tuple[Any, ...]) -> None:
     with right:
         st.markdown("**Validation accuracy**, eval mode, 500 digits")
         plot(twin_accuracy_figure(scores), key="m_twin_accuracy", alt="Validation accuracy of the twins")
-    died = [one for one in of_kind(results, TwinEnded) if one.reason]
-    for one in died:
-        st.warning(f"{one.name}: {wording.plain(one.reason)}")
+    for one in result.ended:
+        if one.reason:
+            st.warning(f"{one.name}: {wording.plain(one.reason)}")
     last = {name: parts[-1] for name, parts in scores.items()}
     if not last:
         return
@@ -64,7 +65,7 @@ def _show(lab: Lab, params: Params, results: tuple[Any, ...]) -> None:
         )
     elif plain and normed:
         words += f"BatchNorm against plain: {points(normed.accuracy - plain.accuracy)} after so few steps."
-    say(words)
+    st.markdown(words)
 
 
 def twin_loss_figure(losses: Mapping[str, Sequence[TwinLosses]], window: int = 10) -> Figure:
@@ -114,37 +115,44 @@ RATES: dict[str, tuple[str, float]] = {
 
 
 def pytorch_lines(lab: "Lab", params: dict[str, Any]) -> str:
-    """Two networks that differ in BatchNorm alone."""
+    """Four networks that differ in BatchNorm and Dropout alone."""
     name, rate = RATES[params["rate"]]
-    optimizer = f"torch.optim.Adam(net.parameters(), lr={rate})"
+    optimizer = f"torch.optim.Adam(net.parameters(), lr={rate}, fused=True)"
     if name == "sgd_momentum":
-        optimizer = f"torch.optim.SGD(net.parameters(), lr={rate}, momentum=0.9)"
+        optimizer = f"torch.optim.SGD(net.parameters(), lr={rate}, momentum=0.9, fused=True)"
+    dataset = lab.predictor.config.dataset
     return (
-        head_lines(lab, 500)
-        + ACCURACY
+        head_lines(lab)
         + f"""
-def network(norm, p):
-    return nn.Sequential(
-        nn.Conv2d(1, 32, 3, padding=1), nn.BatchNorm2d(32) if norm else nn.Identity(), nn.MaxPool2d(2), nn.ReLU(),
-        nn.Conv2d(32, 64, 3, padding=1), nn.BatchNorm2d(64) if norm else nn.Identity(), nn.MaxPool2d(2), nn.ReLU(),
-        nn.Flatten(), nn.Dropout(p), nn.Linear(64 * 7 * 7, 10),
-    )
+from core.data.batches import make_batches
+from core.data.sources import load_splits
+from core.model.networks import build_model  # the same first weights for the same seed
+from core.modes.with_and_without import twin_configs
 
+twins = twin_configs({dataset!r}, {name!r}, {rate}, {params["dropout"]}, {params["steps"]}, {params["seed"]})
 
-chosen = torch.randperm(len(train_digits), generator=torch.Generator().manual_seed(0)).repeat(20)[: {params["steps"]} * 64]
-inputs = (torch.from_numpy(train_digits.images).float() / 255 - 0.1307) / 0.3081
-targets = torch.from_numpy(train_digits.labels)
-order = torch.arange(len(labels))
-for norm, p in ((False, 0.0), (True, 0.0), (False, {params["dropout"]}), (True, {params["dropout"]})):
-    torch.manual_seed({params["seed"]})
-    net = network(norm, p)
+def train(name, config):
+    splits = load_splits(config, Path({str(data_root())!r}))
+    net = build_model(config).to(memory_format=torch.channels_last)
     optimizer = {optimizer}
-    for batch in chosen.split(64):
-        loss = F.cross_entropy(net.train()(inputs[batch]), targets[batch])
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    print("BatchNorm" if norm else "plain", "dropout", p, loss.item(), accuracy(net.eval(), images, order, 250))
+    batches, step = make_batches(config, splits.train, torch.device("cpu")), 0
+    for epoch in range(config.epochs):
+        for inputs, targets in batches.epoch(epoch):
+            reseed_dropout(net, config.seed, step)
+            loss = F.cross_entropy(net.train()(inputs), targets)
+            if not loss.isfinite():
+                return print(f"{{name}}: the loss is {{loss.item()}} at step {{step + 1}}")
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            step += 1
+    seen, meant = normalise(torch.from_numpy(splits.validation.images)), torch.from_numpy(splits.validation.labels)
+    with torch.no_grad():
+        right = (net.eval()(seen).argmax(1) == meant).float().mean()
+    print(f"{{name}}: loss", loss.item(), "validation accuracy", right.item())
+
+for name, config in twins.items():
+    train(name, config)
 """
     )
 

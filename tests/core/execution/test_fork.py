@@ -13,11 +13,11 @@ from core.execution.kept_states import newest_state
 from core.execution.lesson import Lesson, lesson_config
 from core.execution.trainer import Trainer
 from core.model.predictor import load_predictor
-from core.modes.during_training import GapPoint, mode_gap, window
+from core.modes.during_training import mode_gap, window
 from core.runs.drawings import load_drawings
 from core.runs.folder import RunFolder
 from core.runs.info import read_info
-from core.status import RunStatus
+from core.status import Progress, RunStatus
 from core.training.saved_state import load_state, save_state
 from core.training.schedule import schedule_factor
 from core.training.state import new_state
@@ -194,7 +194,7 @@ def test_the_gap_of_a_fork_is_that_of_its_own_steps(trainer, runs, tmp_path):
     made = fork(parent, saved, longer(saved, dataclasses.replace(config, epochs=5), "hold"))
     child = trainer.start(made.config, tmp_path, runs, origin=made)
     snapshot = wait_for_status(trainer, runs, child, RunStatus.FINISHED)
-    points = [one for one in mode_gap(runs / child, tmp_path) if isinstance(one, GapPoint)]
+    points = [given for given in mode_gap(runs / child, tmp_path) if not isinstance(given, Progress)][-1]
     assert points
     steps, losses = snapshot.steps.column("step"), snapshot.steps.column("loss")
     for point in points:

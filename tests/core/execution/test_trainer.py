@@ -111,7 +111,7 @@ def test_experiments_beside_a_run_change_no_bit(trainer, runs):
     model, (pool, test) = Predictor(live.weights, live.config, live.step).model, load_sample()
     few = some_digits(test, 100)
     experiments = {
-        "switch": lambda: one_switch(model, few, size=4, make_up="shuffled"),
+        "switch": lambda: one_switch(model, few, size=4, order="shuffled"),
         "poison": lambda: poisoning(model, few, some_digits(pool, 500), "noise"),
         "costs": lambda: two_by_two(model, few),
         "warm up": lambda: warming_up(warm_up_config("lab_cnn", "mnist_sample", 0.1, 10), NONE),

@@ -10,7 +10,7 @@ from core.data.batches import normalise
 from core.data.sources import load_sample
 from core.model.networks import build_model
 from core.model.predictor import fingerprint
-from core.modes.batch_mates import company_of
+from core.modes.batch_mates import batch_mates
 from core.modes.copies import BatchOfOneError, answer_in_train_mode, mode_layers
 
 CONFIG = TrainConfig(dataset="mnist_sample", model="cnn_batchnorm", dropout=0.5)
@@ -30,7 +30,7 @@ def test_train_mode_is_what_pytorch_computes_for_the_whole_batch(digits, image):
     """Without dropout: batch mean, biased variance, then the affine part, written down by hand for the first BatchNorm."""
     config = dataclasses.replace(CONFIG, dropout=0.0)
     model = build_model(config)
-    company = company_of("mixed", 31, digits)
+    company = batch_mates("mixed", 31, digits)
     (answer,) = answer_in_train_mode(model, image, company)
     batch = torch.from_numpy(np.concatenate([image, company]))
     with torch.no_grad():
@@ -52,7 +52,7 @@ def test_the_model_is_the_same_before_and_after(digits, image, kind):
     model = build_model(CONFIG).eval()
     before, mode = fingerprint(model), model.training
     state = torch.get_rng_state()
-    company = company_of(kind, 15, digits, label=3, drawings=digits.images[:2, 0])
+    company = batch_mates(kind, 15, digits, label=3, drawings=digits.images[:2, 0])
     assert company.shape == (15, 1, 28, 28)
     answer_in_train_mode(model, image, company, passes=3)
     assert fingerprint(model) == before
@@ -64,7 +64,7 @@ def test_company_changes_the_answer_with_batchnorm_only(digits, image):
     other = {}
     for name in ("cnn_batchnorm", "simple_cnn"):
         model = build_model(dataclasses.replace(CONFIG, model=name, dropout=0.0))
-        answers = [answer_in_train_mode(model, image, company_of(kind, 31, digits))[0].logits for kind in ("mixed", "blank")]
+        answers = [answer_in_train_mode(model, image, batch_mates(kind, 31, digits))[0].logits for kind in ("mixed", "blank")]
         other[name] = float(np.abs(answers[0] - answers[1]).max())
     assert other["cnn_batchnorm"] > 0.01
     assert other["simple_cnn"] < 1e-5
@@ -72,7 +72,7 @@ def test_company_changes_the_answer_with_batchnorm_only(digits, image):
 
 def test_dropout_spreads_the_passes_and_repeats_with_the_seed(digits, image):
     model = build_model(dataclasses.replace(CONFIG, model="simple_cnn"))
-    company = company_of("blank", 1, digits)
+    company = batch_mates("blank", 1, digits)
     passes = [one.logits for one in answer_in_train_mode(model, image, company, passes=20, seed=4)]
     assert np.std(passes, axis=0).max() > 0.01
     again = [one.logits for one in answer_in_train_mode(model, image, company, passes=20, seed=4)]
@@ -81,10 +81,10 @@ def test_dropout_spreads_the_passes_and_repeats_with_the_seed(digits, image):
 
 def test_one_image_alone_gets_an_answer_or_the_reason(digits, image):
     # On 28x28 maps a channel of one image still has many values; on a vector it has one.
-    answer_in_train_mode(build_model(CONFIG), image, company_of("mixed", 0, digits))
+    answer_in_train_mode(build_model(CONFIG), image, batch_mates("mixed", 0, digits))
     flat = nn.Sequential(nn.Flatten(), nn.Linear(784, 10), nn.BatchNorm1d(10))
     with pytest.raises(BatchOfOneError, match="no deviation to divide by"):
-        answer_in_train_mode(flat, image, company_of("mixed", 0, digits))
+        answer_in_train_mode(flat, image, batch_mates("mixed", 0, digits))
 
 
 def test_layers_that_mind_the_mode_are_counted():
@@ -94,8 +94,8 @@ def test_layers_that_mind_the_mode_are_counted():
 
 
 def test_one_class_is_one_class(digits):
-    chosen = company_of("one_class", 30, digits, label=7)
+    chosen = batch_mates("one_class", 30, digits, label=7)
     sevens = normalise(torch.from_numpy(digits.images[digits.labels == 7].copy())).numpy()
     assert all(any(np.array_equal(one, seven) for seven in sevens) for one in chosen)
-    large = company_of("mixed", 2000, digits)  # more than there are: some come twice
+    large = batch_mates("mixed", 2000, digits)  # more than there are: some come twice
     assert len(large) == 2000

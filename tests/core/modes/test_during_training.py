@@ -10,9 +10,9 @@ from core.data.batches import make_batches
 from core.data.sources import load_splits
 from core.errors import RunError
 from core.model.networks import build_model
-from core.modes.during_training import GapPoint, mode_gap, window
+from core.modes.during_training import mode_gap, window
 from core.runs.folder import RunFolder
-from core.status import RunStatus
+from core.status import Progress, RunStatus
 from tests.helpers.waits import wait_for_status
 
 CONFIG = TrainConfig(
@@ -39,7 +39,7 @@ def test_the_same_images_again_in_eval_mode(name, trainer, runs, tmp_path):
     config = VARIANTS[name]
     run_id = trainer.start(config, tmp_path, runs)
     snapshot = wait_for_status(trainer, runs, run_id, RunStatus.FINISHED, 120)
-    points = [one for one in mode_gap(runs / run_id, tmp_path) if isinstance(one, GapPoint)]
+    points = [given for given in mode_gap(runs / run_id, tmp_path) if not isinstance(given, Progress)][-1]
     kept = [step for step in RunFolder(runs / run_id).snapshots() if step]
     assert [point.step for point in points] == kept
 
@@ -89,7 +89,7 @@ def test_the_parts_are_measured_apart_and_add_up_to_the_gap(name, model, trainer
     config = dataclasses.replace(VARIANTS[name], model=model, dropout=0.4 if model == "lab_cnn" else 0.0, epochs=1)
     run_id = trainer.start(config, tmp_path, runs)
     wait_for_status(trainer, runs, run_id, RunStatus.FINISHED, 120)
-    points = [one for one in mode_gap(runs / run_id, tmp_path) if isinstance(one, GapPoint)]
+    points = [given for given in mode_gap(runs / run_id, tmp_path) if not isinstance(given, Progress)][-1]
     assert points
     for one in points:
         parts = [

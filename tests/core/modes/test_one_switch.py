@@ -8,16 +8,18 @@ from core.config.train_config import TrainConfig
 from core.data.sources import Digits
 from core.model.networks import Dropout, build_model
 from core.model.predictor import fingerprint
-from core.modes.batch_size import SizeScore, batch_sizes, layers_with_one
-from core.modes.company import CompanyRow, companies
+from core.modes.batch_size import batch_sizes, layers_with_one
+from core.modes.company import beside_mates
 from core.modes.copies import batches_of, some_digits
-from core.modes.distribution_shift import Shift, ShiftScore, shift_scores, shifted
-from core.modes.one_switch import OneSwitch, one_switch
+from core.modes.distribution_shift import Shift, shift_scores, shifted
+from core.modes.one_switch import one_switch
+from core.status import Progress
 from tests.helpers.by_hand import by_hand, plain
 
 
-def results(steps, kind):
-    return [one for one in steps if isinstance(one, kind)]
+def result(steps):
+    """What an experiment gives last; all before it grew towards it."""
+    return [given for given in steps if not isinstance(given, Progress)][-1]
 
 
 def accuracy_by_hand(model, digits, batches) -> float:
@@ -27,17 +29,17 @@ def accuracy_by_hand(model, digits, batches) -> float:
     return right / len(digits)
 
 
-@pytest.mark.parametrize("make_up", ["shuffled", "by_class", "stored"])
-def test_the_switch_is_what_plain_pytorch_gives(lab, without_dropout, make_up):
+@pytest.mark.parametrize("order", ["shuffled", "by_class", "stored"])
+def test_the_switch_is_what_plain_pytorch_gives(lab, without_dropout, order):
     model, digits, _ = lab
     before = fingerprint(model)
-    (found,) = results(one_switch(model, digits, size=16, make_up=make_up), OneSwitch)
+    found = result(one_switch(model, digits, size=16, order=order))
     with torch.no_grad():
         logits = model(plain(digits.images))
     labels = torch.from_numpy(digits.labels)
     assert found.eval.accuracy == pytest.approx(float((logits.argmax(1) == labels).float().mean()))
     assert found.eval.loss == pytest.approx(float(F.cross_entropy(logits, labels)), abs=1e-4)
-    batches = batches_of(make_up, digits.labels, 16)
+    batches = batches_of(order, digits.labels, 16)
     assert sorted(np.concatenate(batches).tolist()) == list(range(len(digits)))
     assert found.batchnorm.accuracy == pytest.approx(accuracy_by_hand(without_dropout, digits, batches), abs=0.003)
     first = batches[0]
@@ -50,7 +52,7 @@ def test_the_switch_is_what_plain_pytorch_gives(lab, without_dropout, make_up):
 
 def test_each_kind_of_layer_is_switched_alone(lab):
     model, digits, _ = lab
-    (found,) = results(one_switch(model, digits, size=4, make_up="by_class"), OneSwitch)
+    found = result(one_switch(model, digits, size=4, order="by_class"))
     # Sorted by class BatchNorm ruins the answers, Dropout does not mind who shares the batch.
     assert found.batchnorm.accuracy < 0.7 < found.dropout.accuracy
     assert found.eval.accuracy > 0.85
@@ -60,7 +62,7 @@ def test_each_kind_of_layer_is_switched_alone(lab):
 
 def test_a_model_without_such_layers_answers_the_same(digits):
     model = nn.Sequential(nn.Flatten(), nn.Linear(784, 10)).eval()
-    (found,) = results(one_switch(model, digits, size=8, make_up="shuffled"), OneSwitch)
+    found = result(one_switch(model, digits, size=8, order="shuffled"))
     assert np.array_equal(found.eval.logits, found.train.logits)
     assert not len(found.changed)
 
@@ -75,11 +77,11 @@ def digits():
 def test_batch_sizes_give_one_score_each_and_eval_first(lab, without_dropout):
     model, digits, _ = lab
     digits = some_digits(digits, 200)
-    found = [one for one in batch_sizes(model, digits, sizes=(2, 8, 64)) if isinstance(one, float | SizeScore)]
-    assert isinstance(found[0], float)
-    assert [one.size for one in found[1:]] == [64, 8, 2]
-    assert found[3].batchnorm < found[2].batchnorm < found[1].batchnorm < found[0] + 0.02
-    for one in found[1:]:
+    found = result(batch_sizes(model, digits, sizes=(2, 8, 64)))
+    assert [one.size for one in found.scores] == [64, 8, 2]
+    large, middle, small = found.scores
+    assert small.batchnorm < middle.batchnorm < large.batchnorm < found.eval + 0.02
+    for one in found.scores:
         expected = accuracy_by_hand(without_dropout, digits, batches_of("shuffled", digits.labels, one.size))
         assert one.batchnorm == pytest.approx(expected, abs=0.006)
         assert not one.reason
@@ -87,13 +89,13 @@ def test_batch_sizes_give_one_score_each_and_eval_first(lab, without_dropout):
 
 def test_one_map_is_enough_for_batchnorm2d(digits):
     model = build_model(TrainConfig(model="fast_cnn")).eval()
-    (found,) = results(batch_sizes(model, digits, sizes=(1,)), SizeScore)
+    (found,) = result(batch_sizes(model, digits, sizes=(1,))).scores
     expected = accuracy_by_hand(model, digits, batches_of("shuffled", digits.labels, 1))
     assert found.batchnorm == pytest.approx(expected, abs=0.011)
 
 
 def test_a_batch_of_one_has_its_reason(lab, digits):
-    found = results(batch_sizes(lab[0], digits, sizes=(1, 2)), SizeScore)
+    found = result(batch_sizes(lab[0], digits, sizes=(1, 2))).scores
     assert found[0].train is not None
     assert found[1].train is None
     assert "Expected more than 1 value per channel" in found[1].reason
@@ -114,7 +116,7 @@ def test_company_changes_one_images_answer_and_many(lab, without_dropout):
     model, digits, _ = lab
     image, others = digits.take(np.array([3])), some_digits(digits, 60)
     own = digits.images[:2, 0]
-    rows = {row.kind: row for row in results(companies(model, others, image, size=8, other=1, drawings=own), CompanyRow)}
+    rows = {row.mates: row for row in result(beside_mates(model, others, image, size=8, other=1, drawings=own))}
     assert list(rows) == ["eval", "mixed", "own_class", "one_class", "outlier", "blank", "drawings"]
     with torch.no_grad():
         expected = model(plain(image.images))[0].softmax(0).numpy()
@@ -125,7 +127,7 @@ def test_company_changes_one_images_answer_and_many(lab, without_dropout):
     assert rows["own_class"].accuracy < rows["mixed"].accuracy
     assert rows["outlier"].accuracy < rows["mixed"].accuracy
     assert "drawings" not in {
-        row.kind for row in results(companies(model, others, image, size=8, other=1, drawings=own[:0]), CompanyRow)
+        row.mates for row in result(beside_mates(model, others, image, size=8, other=1, drawings=own[:0]))
     }
 
 
@@ -144,7 +146,7 @@ def test_images_are_shifted_as_said(digits):
 def test_shift_scores_are_plain_accuracies(lab, without_dropout):
     model, digits, _ = lab
     plans = [Shift(), Shift(brightness=0.2)]
-    found = results(shift_scores(model, digits, plans, size=32), ShiftScore)
+    found = result(shift_scores(model, digits, plans, size=32))
     assert [one.shift for one in found] == plans
     dark = Digits((digits.images / 255 * 0.2 * 255).round().astype(np.uint8), digits.labels)
     with torch.no_grad():

@@ -8,16 +8,21 @@ from core.data.batches import make_batches
 from core.data.sources import load_splits
 from core.errors import ConfigError
 from core.events import StepsEnded, Validated
-from core.modes.warming_up import WarmUpStep, warm_up_config, warming_up
+from core.modes.warming_up import warm_up_config, warming_up
 from core.modes.with_and_without import twin_configs
+from core.status import Progress
 from core.training.loop import train
-from core.training.side_by_side import TwinEnded, TwinLosses, TwinScore, twin_trainings
+from core.training.side_by_side import twin_trainings
 from core.training.state import new_state
+
+
+def last_of(steps):
+    return [given for given in steps if not isinstance(given, Progress)][-1]
 
 
 def warm(momentum, tmp_path, steps=12, model="fast_cnn"):
     config = warm_up_config(model, "mnist_sample", momentum, steps)
-    return [one for one in warming_up(config, tmp_path) if isinstance(one, WarmUpStep)]
+    return last_of(warming_up(config, tmp_path))
 
 
 @pytest.mark.parametrize("momentum", [0.0, 0.01, 0.1, 1.0, None])
@@ -60,29 +65,27 @@ def test_a_model_without_batchnorm_is_replaced_by_one_with_it():
 
 def test_twins_train_as_they_would_alone(tmp_path):
     twins = twin_configs("mnist_sample", "adam", 1e-3, 0.5, 8)
-    events = list(twin_trainings(twins, tmp_path))
+    together = last_of(twin_trainings(twins, tmp_path))
     for name, config in twins.items():
         splits, state = load_splits(config, tmp_path), new_state(config, beside_pages=True)
         alone = list(train(state, make_batches(config, splits.train, state.device), splits.validation, splits.validation))
         losses = np.concatenate([one.steps["loss"] for one in alone if isinstance(one, StepsEnded)])
-        found = np.concatenate([one.losses for one in events if isinstance(one, TwinLosses) and one.name == name])
+        found = np.concatenate([one.losses for one in together.losses if one.name == name])
         assert found == pytest.approx(losses, rel=1e-5)
         scores = [one.evaluation.accuracy for one in alone if isinstance(one, Validated)]
-        assert [one.accuracy for one in events if isinstance(one, TwinScore) and one.name == name] == pytest.approx(
-            scores, abs=0.005
-        )
-    assert {one.name: one.reason for one in events if isinstance(one, TwinEnded)} == dict.fromkeys(twins, "")
+        assert [one.accuracy for one in together.scores if one.name == name] == pytest.approx(scores, abs=0.005)
+    assert {one.name: one.reason for one in together.ended} == dict.fromkeys(twins, "")
 
 
 def test_a_twin_that_diverges_ends_with_its_reason_and_the_others_go_on(tmp_path):
     twins = twin_configs("mnist_sample", "sgd", 1e-3, 0.5, 12)
     twins["plain"] = dataclasses.replace(twins["plain"], learning_rate=1e6)
-    events = list(twin_trainings(twins, tmp_path))
-    ended = {one.name: one for one in events if isinstance(one, TwinEnded)}
+    together = last_of(twin_trainings(twins, tmp_path))
+    ended = {one.name: one for one in together.ended}
     assert "became" in ended["plain"].reason
     assert ended["BatchNorm"].reason == ""
     assert ended["BatchNorm"].step == 12
-    last = [one for one in events if isinstance(one, TwinLosses) and one.name == "plain"][-1]
+    last = [one for one in together.losses if one.name == "plain"][-1]
     assert not np.isfinite(last.losses[-1]) or last.losses[-1] > 100  # the step that failed is shown
 
 

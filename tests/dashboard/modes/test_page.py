@@ -1,8 +1,5 @@
 """The train/eval page under AppTest: the real core behind it, a small trained model, no browser."""
 
-import contextlib
-import dataclasses
-import io
 import re
 import shutil
 
@@ -10,31 +7,12 @@ import pytest
 import torch
 
 import core.execution.process
-from core.data.sources import load_sample
-from core.execution.trainer import Trainer
 from core.model.predictor import fingerprint, load_predictor
 from core.model.weights import load_weights, save_weights
-from core.modes.copies import some_digits
-from core.runs.info import list_runs, read_info
-from core.status import RunStatus
+from core.runs.info import list_runs
+from tests.helpers.laboratory import NAMES, lab_of
 from tests.helpers.pages import button, texts
-from tests.helpers.trainings import SAMPLE
-from tests.helpers.waits import wait_for_job, wait_for_status
-
-NAMES = ("switch", "size", "company", "inside", "warm_up", "poison", "shift", "dropout", "twins", "gap", "no_grad")
-
-
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory):
-    """A runs folder with a network that has BatchNorm and Dropout, then one that has neither."""
-    runs, trainer = tmp_path_factory.mktemp("trained"), Trainer()
-    config = dataclasses.replace(SAMPLE, model="lab_cnn", dropout=0.5, train_size=2000, learning_rate=3e-3)
-    ids = []
-    for one in (config, dataclasses.replace(SAMPLE, model="mlp", epochs=1)):
-        ids.append(trainer.start(one, runs, runs))
-        wait_for_status(trainer, runs, ids[-1], RunStatus.FINISHED)
-    trainer.shutdown()
-    return runs, *ids
+from tests.helpers.waits import wait_for_job
 
 
 @pytest.fixture
@@ -71,37 +49,18 @@ def choose(app, name):
     return settled(app)
 
 
-def lab_of(runs, run_id):
-    """What the page gives to its experiments, made without a page."""
-    from core.modes.copies import mode_layers
-    from dashboard.models.model_session import Chosen
-    from dashboard.modes.lab import Lab
-
-    predictor = load_predictor(runs / run_id / "best.pt")
-    pool, test = load_sample()
-    return Lab(
-        Chosen(read_info(runs / run_id), "best", predictor),
-        predictor,
-        some_digits(test, 2000),
-        some_digits(pool, 3000),
-        mode_layers(predictor.model),
-    )
-
-
 def test_the_switch_is_measured_on_the_runs_own_model(page, trained):
-    from core.modes.one_switch import OneSwitch, one_switch
+    from core.modes.one_switch import one_switch
 
     app = page(trained[1])
     lab = lab_of(trained[0], trained[1])
-    expected = [
-        one for one in one_switch(lab.predictor.model, lab.test, size=4, make_up="shuffled") if isinstance(one, OneSwitch)
-    ]
+    expected = list(one_switch(lab.predictor.model, lab.test, size=4, order="shuffled"))[-1]
     words = texts(app)
-    assert f"{expected[0].eval.accuracy:.2%} becomes {expected[0].train.accuracy:.2%}".replace("%", " %") in words
-    assert f"{len(expected[0].changed):,} of 500 digits changed" in words
+    assert f"{expected.eval.accuracy:.2%} becomes {expected.train.accuracy:.2%}".replace("%", " %") in words
+    assert f"{len(expected.changed):,} of 500 digits changed" in words
     assert "a hash says the model is unchanged" in words
     app.get_by_key("m_size").set_value(64).run()
-    assert f"{expected[0].train.accuracy:.2%}".replace("%", " %") not in texts(settled(app))
+    assert f"{expected.train.accuracy:.2%}".replace("%", " %") not in texts(settled(app))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -196,49 +155,6 @@ def test_a_missing_counter_is_filled_in_and_another_architecture_refused(page, t
     app.run()
     assert not app.exception
     assert "conv1.weight is missing" in texts(app).replace("\\", "")
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_the_lines_shown_run_as_they_stand(name, trained, monkeypatch, tmp_path):
-    from core.modes.distribution_shift import Shift
-    from core.modes.one_switch import OneSwitch, one_switch
-    from dashboard.modes.content import EXPERIMENTS
-
-    monkeypatch.setenv("DIGIT_LAB_RUNS", str(trained[0]))
-    lab = lab_of(trained[0], trained[1])
-    params = {
-        "switch": {"size": 4, "make_up": "shuffled"},
-        "size": {"make_up": "by_class"},
-        "company": {"place": 3, "size": 16, "other": 1},
-        "inside": {"layer": "norm2", "channel": 5, "size": 32, "make_up": "shuffled"},
-        "warm_up": {"momentum": "None", "seed": 0},
-        "poison": {"poison": "noise", "forwards": 100, "label": 1},
-        "shift": {"shift": Shift(brightness=0.3), "kind": "noise"},
-        "dropout": {"place": 3, "p": 0.5, "passes": 50},
-        "twins": {"rate": "Adam, 0.001", "dropout": 0.5, "steps": 10, "seed": 0},
-        "gap": {},
-        "no_grad": {},
-    }[name]
-    lines, printed = EXPERIMENTS[name].code(lab, params), io.StringIO()
-    state = torch.get_rng_state()
-    with contextlib.redirect_stdout(printed):
-        exec(compile(lines, name, "exec"), {})
-    torch.set_rng_state(state)
-    told = printed.getvalue()
-    assert re.search(r"\d\.\d", told)
-    assert len(told.splitlines()) >= 3
-    if name == "inside":
-        assert "as written by hand: True" in told
-        moved = re.search(r"after this batch: ([\d.]+) by hand: ([\d.]+)", told)
-        assert float(moved[1]) == pytest.approx(float(moved[2]), rel=1e-4)
-    if name == "switch":
-        (found,) = [one for one in one_switch(lab.predictor.model, lab.test, **params) if isinstance(one, OneSwitch)]
-        assert float(re.search(r"eval mode: ([\d.]+)", told)[1]) == pytest.approx(found.eval.accuracy)
-        assert float(re.search(r"train mode: ([\d.]+)", told)[1]) == pytest.approx(found.train.accuracy, abs=0.06)
-    if name == "poison":
-        before, after, healed = (float(one) for one in re.findall(r": ([\d.]+)$", told, re.MULTILINE))
-        assert after < before - 0.03
-        assert healed > before - 0.03
 
 
 def test_weights_from_a_file_become_a_run_that_pages_ask(page, trained, tmp_path):

@@ -12,7 +12,7 @@ from core.modes.one_switch import OneSwitch
 from dashboard.modes.experiments import during_training, one_switch
 from tests.helpers.trainings import SAMPLE
 
-PARAMS = {"size": 4, "make_up": "shuffled"}
+PARAMS = {"size": 4, "order": "shuffled"}
 
 
 def lab(batchnorm, dropout):
