@@ -1,7 +1,8 @@
 """Digit Lab's engine: training, data, runs. It knows no user interface.
 
-__main__.py    The command line: `python -m core train`, `check` and `prove`.
+__main__.py    The command line: `python -m core train`, `check` and `prove`: reads arguments only.
 answers.py     What a network answers: one rule, for arrays and tensors alike. Numbers that are not finite are no answer.
+commands/      What the command line does, one file a command; `core/__main__.py` reads the arguments.
 config/        The settings of a run: what they are, what may be chosen, and their text. No torch.
 data/          MNIST and its sample: files, splits, batches.
 drawing/       From ink to the 28x28 image the network sees.

@@ -22,6 +22,7 @@ ROWS = [
     ["core.insight", "core.modes"],
     ["core.execution", "core.preflight"],
     ["core.transfer", "core.sweeps"],
+    ["core.commands"],
     ["core.__main__"],
     ["dashboard.theme", "dashboard.wording"],
     ["dashboard.shell"],

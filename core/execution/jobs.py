@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from time import monotonic
 
-from core.errors import CoreError
+from core.errors import CoreError, failure_of
 from core.status import Progress, RunStatus
 
 MAX_HEAVY_JOBS, MAX_WAITING_JOBS = 2, 20
@@ -81,7 +81,7 @@ class _Ends:
 def _failure(error: Exception) -> dict[str, object]:
     reason = str(error) if isinstance(error, CoreError) else f"{type(error).__name__}: {error}"
     details = "".join(traceback.format_exception(error))
-    return {"status": RunStatus.FAILED, "reason": reason, "details": details, "failure": type(error).__name__}
+    return {"status": RunStatus.FAILED, "reason": reason, "details": details, "failure": failure_of(error)}
 
 
 class Jobs:

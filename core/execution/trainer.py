@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from core.config.presets import preset_of
 from core.config.train_config import TrainConfig
-from core.errors import CoreError, RunError
+from core.errors import CoreError, Failure, RunError, failure_of
 from core.events import RunStarted
 from core.execution.origin import Origin
 from core.execution.readers import Readers
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from core.execution.recorder import LiveWeights, RecordedRun
 
 MAX_QUEUE = 20
-SHUT_DOWN = "ShutDown"  # RunInfo.failure of a run that would have gone on
 _SHUTDOWN_SECONDS = 8.0
 
 
@@ -252,7 +251,7 @@ class Trainer:
         try:
             ending = self._stopped() if run.stop.is_set() else self._follow(run)
         except Exception as error:  # even telling the failure failed: a broken GPU answers no question
-            ending = _Ending(RunStatus.FAILED, f"{type(error).__name__}: {error}", traceback.format_exc(), type(error).__name__)
+            ending = _Ending(RunStatus.FAILED, f"{type(error).__name__}: {error}", traceback.format_exc(), failure_of(error))
         self._end(run, ending)
 
     def _end(self, run: _Run, ending: _Ending) -> None:
@@ -294,11 +293,13 @@ class Trainer:
             clear_frames_of(error)
             gc.collect()
             words = recorded.failure_words(error) if recorded else f"The run could not begin: {type(error).__name__}: {error}"
-            return _Ending(RunStatus.FAILED, words, details, type(error).__name__)
+            return _Ending(RunStatus.FAILED, words, details, failure_of(error))
 
     def _stopped(self, words: str = "") -> _Ending:
         if self._closing:
-            return _Ending(RunStatus.STOPPED, f"Its server or terminal was shut down. {words}".strip(), failure=SHUT_DOWN)
+            return _Ending(
+                RunStatus.STOPPED, f"Its server or terminal was shut down. {words}".strip(), failure=Failure.SHUT_DOWN
+            )
         return _Ending(RunStatus.STOPPED, words)
 
     def _save_if_wanted(self, run: _Run, recorded: "RecordedRun") -> None:

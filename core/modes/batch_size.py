@@ -10,6 +10,7 @@ from torch import nn
 
 from core.data.batches import normalise
 from core.data.sources import Digits
+from core.errors import BatchOfOneError
 from core.model.predictor import Images
 from core.modes.copies import (
     BATCHNORM_ONLY,
@@ -17,7 +18,6 @@ from core.modes.copies import (
     LARGE_BATCH,
     TRAIN,
     BatchNorm,
-    BatchOfOneError,
     BatchOrder,
     asked_in_mode,
     batches_of,

@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from core.answers import answers_of
 from core.data.batches import normalise
 from core.data.sources import SPLIT_SEED, Digits, stratified
-from core.errors import CoreError
+from core.errors import BatchOfOneError, ModelChangedError
 from core.model.networks import reseed_dropout
 from core.model.predictor import Images, Prediction, fingerprint
 from core.randomness import seed_for
@@ -25,14 +25,6 @@ BatchOrder = Literal["shuffled", "by_class", "stored"]
 BATCH_ORDERS: tuple[BatchOrder, ...] = ("shuffled", "by_class", "stored")
 BatchNorm = nn.modules.batchnorm._BatchNorm
 Indices = npt.NDArray[np.int64]
-
-
-class BatchOfOneError(CoreError):
-    """BatchNorm cannot normalise a single value by itself."""
-
-
-class ModelChangedError(CoreError):
-    """An experiment changed the model it was to look at: a defect of this program."""
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ class RunInfo:
 
     Attributes:
         status: as last written; readers of an abandoned run get INTERRUPTED.
-        reason: one or two sentences for a person, "" when all is well. details: a traceback, or "". failure: the kind of
-            error, such as "DataError".
+        reason: one or two sentences for a person, "" when all is well. details: a traceback, or "". failure: see
+            `errors.Failure`.
         created_at, updated_at: seconds since 1970.
         step, total_steps: progress when it was written.
         test_accuracy, best_accuracy: in [0, 1]; None until known.

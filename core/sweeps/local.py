@@ -7,7 +7,7 @@ from pathlib import Path
 
 from core.config.text import format_value
 from core.config.train_config import TrainConfig
-from core.errors import RunError
+from core.errors import Failure, RunError
 from core.execution.trainer import MAX_QUEUE, Trainer
 from core.runs.folder import run_folder
 from core.runs.index import index_of
@@ -92,7 +92,7 @@ def _refuse_full_disk(folder: Path) -> None:
         info = read_info(folder)
     except RunError:
         return  # somebody has deleted the run since
-    if info.failure == RunError.__name__:
+    if info.failure == Failure.RUN:
         raise RunError(info.reason)
 
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import streamlit as st
 
+from core.errors import Failure
 from core.execution.jobs import JobView
 from core.runs.info import RunInfo
 from core.status import RunStatus
@@ -157,7 +158,7 @@ def _job_row(experiment: Experiment[Any], question: object, job: JobView | None)
         elif job.status.is_active:
             st.progress(job.progress.share, text=f"{job.progress.message} …", width="stretch")
             st.button("Stop", icon=":material/stop:", key="m_stop", on_click=modes_session.stop_experiment)
-        elif job.failure == "BatchOfOneError":  # what PyTorch does with such a batch; nothing broke, and it would again
+        elif job.failure == Failure.BATCH_OF_ONE:  # what PyTorch does with such a batch; nothing broke, and it would again
             st.info(wording.plain(job.reason), icon=":material/filter_1:", width="stretch")
         elif job.status == RunStatus.FAILED:
             st.error(wording.plain(job.reason), icon=":material/error:", width="stretch")

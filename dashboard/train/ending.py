@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import streamlit as st
 
-from core.errors import RunError, TrainingError
+from core.errors import Failure, RunError
 from core.execution.process import get_readers
 from core.runs.folder import RunFolder, runs_root
 from core.runs.info import RunInfo, can_go_on
@@ -23,7 +23,7 @@ def ending(snapshot: RunView) -> None:
     info = snapshot.info
     if info.status == RunStatus.FAILED:
         st.error(wording.plain(info.reason), icon=":material/error:")
-        if info.failure == "DataError":
+        if info.failure == Failure.DATA:
             st.button(
                 "Download the missing or damaged files",
                 on_click=train_session.start_download,
@@ -59,7 +59,7 @@ def ending(snapshot: RunView) -> None:
     elif info.status == RunStatus.STOPPED:
         saved = "; the last weights are saved in the run's folder" if snapshot.step else " and nothing was trained"
         st.info(f"{wording.plain(info.reason) or 'Stopped by hand.'} The test digits were not scored{saved}.")
-    if info.failure == TrainingError.__name__ and snapshot.step:
+    if info.failure == Failure.TRAINING and snapshot.step:
         _go_on_gentler(snapshot)
     elif can_go_on(RunFolder.of(info.run_id).path, info):
         resume_row(snapshot)

@@ -8,9 +8,8 @@ import streamlit as st
 
 from core.config.train_config import TrainConfig
 from core.data.sources import data_root
-from core.errors import CoreError, RunError
+from core.errors import CoreError, Failure, RunError
 from core.execution.process import get_jobs, get_trainer
-from core.execution.trainer import SHUT_DOWN
 from core.runs.folder import RunFolder, runs_root
 from core.runs.info import RunInfo, can_go_on
 from core.runs.notes import read_notes
@@ -83,7 +82,7 @@ def left_unfinished(runs: list[RunInfo], shown: str | None) -> list[RunInfo]:
         info
         for info in runs
         if info.run_id not in (shown, *aside)
-        and (info.status == RunStatus.INTERRUPTED or info.failure == SHUT_DOWN)
+        and (info.status == RunStatus.INTERRUPTED or info.failure == Failure.SHUT_DOWN)
         and can_go_on(folder := RunFolder.of(info.run_id).path, info)
         and not _is_archived(folder)
     ]

@@ -2,7 +2,8 @@ import json
 
 import pytest
 
-from core.__main__ import config_from, main
+from core.__main__ import main
+from core.commands.given import config_from
 from core.config.train_config import TrainConfig
 from core.errors import ConfigError
 from core.runs.info import list_runs

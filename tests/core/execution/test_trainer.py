@@ -7,12 +7,12 @@ import pytest
 import torch
 
 from core.data.sources import MNIST_FILES, load_sample, raw_folder
-from core.errors import ConfigError, RunError
+from core.errors import ConfigError, Failure, RunError
 from core.execution import recorder
 from core.execution.jobs import Jobs
 from core.execution.kept_states import newest_state
 from core.execution.process import get_trainer
-from core.execution.trainer import SHUT_DOWN, Trainer
+from core.execution.trainer import Trainer
 from core.model.predictor import Predictor
 from core.model.weights import load_weights
 from core.modes.copies import answer_in_train_mode, some_digits
@@ -432,7 +432,7 @@ def test_runs_that_a_shutdown_ended_say_so_and_go_on_afterwards(runs):
     after = Trainer()
     for run_id in (first, second):
         info = after.readers.read(runs, run_id).info
-        assert (info.status, info.failure) == (RunStatus.STOPPED, SHUT_DOWN)
+        assert (info.status, info.failure) == (RunStatus.STOPPED, Failure.SHUT_DOWN)
         assert "shut down" in info.reason
         assert can_go_on(runs / run_id, info)
         after.resume(run_id, NONE, runs)

@@ -8,10 +8,11 @@ from torch import nn
 from core.config.train_config import TrainConfig
 from core.data.batches import normalise
 from core.data.sources import load_sample
+from core.errors import BatchOfOneError
 from core.model.networks import build_model
 from core.model.predictor import fingerprint
 from core.modes.batch_mates import batch_mates
-from core.modes.copies import BatchOfOneError, answer_in_train_mode, mode_layers
+from core.modes.copies import answer_in_train_mode, mode_layers
 
 CONFIG = TrainConfig(dataset="mnist_sample", model="cnn_batchnorm", dropout=0.5)
 
