@@ -19,15 +19,8 @@ from core.errors import CoreError, RunError
 from core.events import Event, StepDone, Tested, Validated
 from core.execution.kept_states import newest_state, rewind, thin_out
 from core.execution.origin import Origin
-from core.machine.hardware import (
-    environment,
-    is_out_of_memory,
-    keep_freed_memory,
-    memory_words,
-    numerics,
-    release_device_memory,
-    reset_peak_memory,
-)
+from core.machine.hardware import environment, numerics
+from core.machine.memory import is_out_of_memory, keep_freed_memory, memory_words, release_device_memory, reset_peak_memory
 from core.model.weights import copy_weights, save_weights
 from core.runs.drawings import load_drawings, save_drawings
 from core.runs.folder import RunFolder

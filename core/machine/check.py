@@ -7,8 +7,9 @@ import psutil
 
 from core.finding import Finding, Verdict
 from core.machine.gpu_check import compute_lines, gpu_lines
-from core.machine.hardware import choose_threads, cpu_computes_bfloat16, cpu_quota, main_memory, processor_name, usable_cores
+from core.machine.hardware import choose_threads, cpu_computes_bfloat16, cpu_quota, processor_name, usable_cores
 from core.machine.installation import environment_line, package_lines, python_line, system_line
+from core.machine.memory import main_memory
 
 _GIB = 2**30
 

@@ -33,6 +33,7 @@ def batch_mates(
     Returns:
         float32 (count, 1, 28, 28), normalised.
     """
+    # By the count as well: of 7 and of 8 mates the first 7 need not be the same, but each must always be the same.
     generator = np.random.default_rng(int(torch.randint(2**31, (), generator=generator_for(seed, "company", count))))
     if kind == "blank":
         images = np.zeros((count, 1, 28, 28), np.uint8)

@@ -65,6 +65,7 @@ def beside_mates(
             if kind == "drawings" and not len(drawings):
                 continue
             logits = np.empty((len(asked), 10), np.float32)
+            # One digit at a time among mates of its own: in one batch the digits would be each other's mates.
             for place, label in enumerate(asked.labels.tolist()):
                 mates = _mates_for(kind, size - 1, digits, label, other, drawings, seed + place)
                 own = normalise(torch.from_numpy(asked.images[place : place + 1])).numpy()

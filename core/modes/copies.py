@@ -72,6 +72,7 @@ def unchanged(model: nn.Module) -> Iterator[None]:
 
 def copy_in_mode(model: nn.Module, switch: Switch) -> nn.Module:
     """A deep copy whose BatchNorm and Dropout layers are in the modes asked for, without gradients."""
+    # A deep copy: a forward in train mode moves running statistics, under no_grad too, and the run must not notice.
     copied = copy.deepcopy(model).eval().requires_grad_(False)
     for module in copied.modules():
         if isinstance(module, BatchNorm):
@@ -136,6 +137,7 @@ def ask(copied: nn.Module, digits: Digits, batches: Sequence[Indices], *, seed: 
     logits = np.full((len(digits), 10), np.nan, np.float32)
     done = 0
     for number, batch in enumerate(batches):
+        # Masks by the batch's number: the same experiment gives the same figures, whoever asks and whenever.
         reseed_dropout(copied, seed, number)
         logits[batch] = forward(copied, normalise(torch.from_numpy(digits.images[batch]))).numpy()
         done += len(batch)

@@ -40,6 +40,7 @@ SHIFTS: dict[str, tuple[float, ...]] = {
 
 def shifted(images: npt.NDArray[np.uint8], shift: Shift, seed: int = 0) -> npt.NDArray[np.uint8]:
     """uint8 (n, 1, 28, 28) images, shifted; the same noise for the same seed."""
+    # On pixels from 0 to 1, before normalisation: that is where a camera or a lamp would change them.
     values = torch.from_numpy(images).float() / 255
     values = VF.adjust_contrast(VF.adjust_brightness(values, shift.brightness), shift.contrast)
     if shift.noise:

@@ -57,6 +57,7 @@ def dropout_passes(
         for copied in (scaled, unscaled):
             for module in _dropouts(copied):
                 module.p = p
+        # A hook takes the layer's own division by 1 - p out again, with the very same masks.
         for module in _dropouts(unscaled):
             module.register_forward_hook(_without_scaling)
         found: dict[nn.Module, list[Tensor]] = {scaled: [], unscaled: []}

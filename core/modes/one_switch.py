@@ -49,6 +49,7 @@ def one_switch(
     """
     layers, batches = mode_layers(model), batches_of(order, digits.labels, size, seed)
     with unchanged(model):
+        # In large batches, since they are quicker: in eval mode no answer depends on who else is in the batch.
         in_eval = yield from asked_in_mode(
             model, EVAL, digits, batches_of("stored", digits.labels, LARGE_BATCH), "Eval mode", seed
         )
@@ -57,6 +58,7 @@ def one_switch(
             batchnorm = yield from asked_in_mode(model, BATCHNORM_ONLY, digits, batches, "BatchNorm in train mode", seed)
         if layers.dropout:
             dropout = yield from asked_in_mode(model, DROPOUT_ONLY, digits, batches, "Dropout in train mode", seed)
+        # With one kind of layer train mode is that kind alone: not asked a second time.
         train = batchnorm if layers.batchnorm else dropout
         if layers.batchnorm and layers.dropout:
             train = yield from asked_in_mode(model, TRAIN, digits, batches, "Train mode", seed)

@@ -70,6 +70,7 @@ def warming_up(config: TrainConfig, data_root: Path) -> Iterator[Progress | tupl
     steps: tuple[WarmUpStep, ...] = ()
     for batch in make_batches(config, splits.train, state.device).epoch(0):
         seen.clear()
+        # Before the layer, not after: what comes in is what the statistics are of.
         hook = first.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0].detach()))
         make_update(state, [batch])
         hook.remove()
@@ -95,5 +96,6 @@ def _is_marked(step: int, last: int) -> bool:
 
 
 def _accuracy(state: TrainState, digits: Digits, *, train_mode: bool) -> float:
+    # BatchNorm alone: Dropout's chance would hide the difference that this experiment is about.
     copied = copy_in_mode(state.model, BATCHNORM_ONLY if train_mode else EVAL)
     return result_of(ask(copied, digits, batches_of("stored", digits.labels, BATCH))).accuracy

@@ -4,7 +4,7 @@ from dataclasses import replace
 from time import perf_counter
 
 from core.config.train_config import TrainConfig
-from core.machine.hardware import keep_freed_memory
+from core.machine.memory import keep_freed_memory
 
 _TRIALS, _TRIAL_SECONDS = 4, 0.15
 

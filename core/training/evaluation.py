@@ -33,16 +33,18 @@ def evaluating(
 ) -> Generator[StepDone, None, Evaluation]:
     """`evaluate` with a place to stop after each batch."""
     began, was_training = perf_counter(), model.training
+    # Kept for the worst mistakes; ten thousand digits are 0.4 MB, and a second pass for twelve pictures would cost seconds.
     probabilities = np.empty((len(digits), 10), np.float32)
     predicted = np.empty(len(digits), np.int64)
     loss_sum = 0.0
     try:
         for start in range(0, len(digits), batch_size):
+            # At each batch: between two of them the caller may have trained on, which put the model back into train mode.
             model.eval()
             with torch.inference_mode():  # less than no_grad: not even version counters are kept
                 images = torch.from_numpy(digits.images[start : start + batch_size].copy()).to(device)
                 labels = torch.from_numpy(digits.labels[start : start + batch_size]).to(device)
-                logits = model(normalise(images)).float()
+                logits = model(normalise(images)).float()  # a loss of bfloat16 has three digits
                 # Summed, and divided once at the end: in a mean of means the digits of a smaller last batch weigh more.
                 loss_sum += F.cross_entropy(logits, labels, reduction="sum").item()
                 predicted[start : start + batch_size] = answers_of(logits).cpu().numpy()

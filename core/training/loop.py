@@ -73,6 +73,7 @@ def train(
             yield StepDone()
             if perf_counter() - state.pending_since >= REPORT_SECONDS and (report := take_pending(state)):
                 yield report
+        # Only now: whoever stops inside the loop above leaves a state that says where in the epoch it stands.
         state.epoch, state.batch = state.epoch + 1, 0
     yield from _test(state, test, evaluate)
 
@@ -96,7 +97,7 @@ def make_update(state: TrainState, group: list[Batch]) -> None:
     optimizer, rate = state.optimizer, learning_rate(state)
     for parameters in optimizer.param_groups:
         parameters["lr"] = rate  # in the open, before the step it belongs to
-    _keep_buffers(state)
+    _keep_buffers(state)  # whatever fails from here on, the state is put back
     try:
         loss, correct = forward_backward(state, group)
         # Before the norm: float16's gradients carry the scaler's factor, and a clip at 1 would cut that factor instead.
@@ -142,6 +143,7 @@ def forward_backward(state: TrainState, group: list[Batch]) -> tuple[Tensor, Ten
     """
     config, model = state.config, state.model
     samples = digits_in(state, group)
+    # Sums stay on the device. An .item() here would wait for it at every batch, and a GPU would stand idle meanwhile.
     loss_sum = torch.zeros((), device=state.device)
     correct = torch.zeros((), dtype=torch.int64, device=state.device)
     reseed_dropout(model, config.seed, state.step)
@@ -154,7 +156,8 @@ def forward_backward(state: TrainState, group: list[Batch]) -> tuple[Tensor, Ten
                 loss = F.cross_entropy(logits, labels, label_smoothing=config.label_smoothing)
             # Each digit weighs 1 / samples, so a smaller last batch counts no more than its digits.
             share = len(labels) / samples
-            loss_sum += loss.detach() * share  # stays on the device: .item() would wait for it
+            # Detached: a sum of losses with their graphs would keep the activations of every batch of the group.
+            loss_sum += loss.detach() * share
             correct += (answers_of(logits.detach()) == labels).sum()
             try:
                 state.scaler.scale(loss * share).backward()
@@ -246,6 +249,7 @@ def _validate(state: TrainState, validation: Digits, evaluate: Evaluate) -> Iter
     best = score > state.best_score
     if best or not state.best_weights:
         state.best_score, state.best_step = score, state.step
+        # A copy, or the best weights would go on being trained.
         state.best_weights = copy_weights(state.model)
     improved = evaluation.loss < state.lowest_loss
     state.lowest_loss = evaluation.loss if improved else state.lowest_loss
@@ -281,6 +285,7 @@ def _stopped_early(state: TrainState) -> StoppedEarly:
 
 def _test(state: TrainState, test: Digits, evaluate: Evaluate) -> Iterator[Event]:
     """Score the test split once, with the weights that validation chose; training's own weights stay in the state."""
+    # A copy: training's own weights, optimizer and BatchNorm statistics must be there for whoever trains on.
     model = copy.deepcopy(state.model)
     model.load_state_dict(state.best_weights)
     evaluation = yield from evaluate(model, test, state.device)

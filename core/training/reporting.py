@@ -9,7 +9,7 @@ from torch import Tensor
 
 from core.data.batches import Batch
 from core.events import REPORT_DTYPE, STEP_DTYPE, StepsEnded
-from core.machine.hardware import resident_bytes
+from core.machine.memory import resident_bytes
 from core.training.state import TrainState
 
 

@@ -13,8 +13,8 @@ from core.runs.index import RESULTS, RunRow
 from core.runs.reader import RunView
 from core.runs.thinning import thin
 from dashboard import theme
+from dashboard.charts.figures import Figure, figure_layout, plain_numbers
 
-Figure = dict[str, Any]
 MAX_OVERLAID = 12
 # Okabe and Ito's eight and four more; the dash differs too, so that colour is not the only sign.
 _COLORS = (
@@ -39,19 +39,9 @@ _MAX_AXES = 8
 
 
 def _layout(height: int, x_title: str, y_title: str, **more: Any) -> Figure:
-    return {
-        "height": height,
-        "margin": {"l": 58, "r": 14, "t": 10, "b": 44},
-        "hovermode": "closest",
-        "showlegend": False,
-        "xaxis": {"title": {"text": x_title, "standoff": 6}, **more.pop("xaxis", {})},
-        "yaxis": {"title": {"text": y_title, "standoff": 6}, **more.pop("yaxis", {})},
-        **more,
-    }
-
-
-def _numbers(values: Any) -> list[float | None]:
-    return [float(f"{one:.6g}") if math.isfinite(one) else None for one in np.asarray(values, np.float64).tolist()]
+    """Many runs have no room for a legend: the table beside the chart is one."""
+    margin = {"l": 58, "r": 14, "t": 10, "b": 44}
+    return figure_layout(height, x_title, y_title, **{"margin": margin, "hovermode": "closest", "showlegend": False, **more})
 
 
 def style(place: int) -> tuple[str, str]:
@@ -83,8 +73,8 @@ def overlay_figures(
                 {
                     "type": "scatter",
                     "name": escape(words, quote=False),
-                    "x": _numbers(x),
-                    "y": _numbers(y),
+                    "x": plain_numbers(x),
+                    "y": plain_numbers(y),
                     "line": {"color": color, "dash": dash},
                     "mode": "lines+markers" if name in ("loss", "accuracy") else "lines",
                     "marker": {"color": color, "size": 5},
@@ -224,7 +214,7 @@ def parallel_figure(rows: Sequence[RunRow], result: str) -> Figure | None:
         return None
     scores = [float(value_of(row, result)) for row in known]
     dimensions = [_dimension(name, [value_of(row, name) for row in known]) for name in names]
-    dimensions.append({"label": _with_unit(result), "values": _numbers(scores)})
+    dimensions.append({"label": _with_unit(result), "values": plain_numbers(scores)})
     line = {"color": scores, "colorscale": _SCALE, "showscale": False}
     layout = {"height": 380, "margin": {"l": 110, "r": 60, "t": 64, "b": 24}}
     return {"data": [{"type": "parcoords", "line": line, "dimensions": dimensions, "labelangle": -12}], "layout": layout}

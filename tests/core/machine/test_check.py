@@ -15,6 +15,7 @@ from core.config.train_config import TrainConfig
 from core.errors import DeviceError
 from core.finding import Verdict
 from core.machine import gpu_check, hardware, installation
+from core.machine import memory as memory_module
 from core.machine.check import as_text, check
 from core.machine.gpu_check import matrix_product
 from core.machine.hardware import (
@@ -23,10 +24,10 @@ from core.machine.hardware import (
     choose_precision,
     choose_threads,
     gpu_load,
-    is_out_of_memory,
     numerics,
     usable_cores,
 )
+from core.machine.memory import is_out_of_memory
 from core.preflight.speed import measure_rate
 from core.training.reporting import read_memory
 
@@ -302,10 +303,11 @@ def test_a_container_s_limits_count(monkeypatch, tmp_path, name):
         (tmp_path / path).write_text(text)
     own = tmp_path / "own"
     own.write_text("5:cpu:/a\n6:memory:/a\n" if name.startswith("v1") else "0::/a/b\n")
-    groups = list(hardware._control_groups(tmp_path, own))
-    monkeypatch.setattr(hardware, "_control_groups", lambda: iter(groups))
+    groups = list(hardware.control_groups(tmp_path, own))
+    for module in (hardware, memory_module):
+        monkeypatch.setattr(module, "control_groups", lambda: iter(groups))
     assert hardware.cpu_quota() == quota
-    assert hardware.main_memory().total == (memory or psutil.virtual_memory().total)
+    assert memory_module.main_memory().total == (memory or psutil.virtual_memory().total)
     if quota is not None:
         assert usable_cores() == max(1, min(int(quota), usable_cores()))
 

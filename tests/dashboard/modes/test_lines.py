@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from core.model.predictor import load_predictor
 from core.modes.copies import some_digits
@@ -51,7 +52,7 @@ def laboratory(trained, tmp_path_factory):
         done = subprocess.run(
             [sys.executable, "-W", "error", "-c", script.format(NAMES, folder)],
             cwd=ROOT,
-            env=dict(os.environ),
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
             capture_output=True,
             text=True,
             timeout=200,
@@ -67,12 +68,16 @@ def measured(laboratory, monkeypatch, trained, tmp_path):
     monkeypatch.setenv("DIGIT_LAB_RUNS", str(trained[0]))
     monkeypatch.setenv("DIGIT_LAB_DATA", str(tmp_path))
     lab, told = laboratory
+    # Twenty steps of a training make visible what another order of additions does: one thread on both sides.
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
 
     def of(name):
         given = EXPERIMENTS[name].steps(lab, PARAMS[name])
         return [result for result in given if not isinstance(result, Progress)][-1], told[name]
 
-    return of
+    yield of
+    torch.set_num_threads(threads)
 
 
 def printed(words, told):
