@@ -2,6 +2,7 @@
 
 CoreError               says what happened, what was given and what to do
     ConfigError         settings
+        UnknownSettingError     such as there are none here
     DataError           a data set
     DeviceError         a device
     TrainingError       a training that had to stop
@@ -32,6 +33,8 @@ class Failure(StrEnum):
     DRAWING = "DrawingError"
     BATCH_OF_ONE = "BatchOfOneError"
     MODEL_CHANGED = "ModelChangedError"
+    MEMORY = "OutOfMemoryError"
+    """Memory ran out, whichever library said so."""
     SHUT_DOWN = "ShutDown"
     """No error: the server of a run was shut down, and it would have gone on."""
 
@@ -59,6 +62,10 @@ class ConfigError(CoreError):
     def __init__(self, problems: Mapping[str, str]) -> None:
         self.problems = dict(problems)
         super().__init__("\n".join(f"{field}: {problem}" for field, problem in self.problems.items()))
+
+
+class UnknownSettingError(ConfigError):
+    """Settings that this version does not have: most likely those of a newer one."""
 
 
 class DataError(CoreError):

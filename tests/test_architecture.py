@@ -136,6 +136,14 @@ def test_figures_and_words_do_not_import_streamlit(path: Path):
     assert not any(name.startswith("streamlit") for name in imported_names(path))
 
 
+def test_each_page_is_in_the_navigation():
+    app = (ROOT / "dashboard" / "app.py").read_text(encoding="utf-8")
+    named = re.findall(r'st\.Page\("(\w+/page\.py)"', app)
+    assert sorted(named) == sorted(
+        path.relative_to(ROOT / "dashboard").as_posix() for path in (ROOT / "dashboard").glob("*/page.py")
+    )
+
+
 def test_pages_begin_without_numbers():
     pages = sorted((ROOT / "dashboard").glob("*/page.py"))
     assert pages

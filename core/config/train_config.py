@@ -7,7 +7,7 @@ from typing import Any, Self, get_type_hints
 
 from core.config.models import MODELS
 from core.config.setting import Setting, described, device_problem, field_problem, plain_kind
-from core.errors import ConfigError
+from core.errors import ConfigError, UnknownSettingError
 
 OPTIMIZERS = ("sgd", "sgd_momentum", "adam", "adamw", "rmsprop")
 SCHEDULES = ("constant", "step", "cosine", "one_cycle", "plateau")
@@ -18,6 +18,9 @@ PRECISIONS = ("auto", "float32", "bfloat16", "float16")
 # Sizes of the data sets that exist, so that a form can be checked before any file is read.
 DATASETS: dict[str, tuple[int, int]] = {"mnist": (60_000, 10_000), "mnist_sample": (4_500, 500)}
 DEFAULT_VALIDATION: dict[str, int] = {"mnist": 5_000, "mnist_sample": 500}
+
+
+_WITHOUT_BATCHNORM = tuple(name for name, spec in MODELS.items() if not spec.has_batchnorm)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -374,7 +377,9 @@ class TrainConfig:
             raise ConfigError({"config": f"a configuration is a JSON object with one entry a field; got {values!r:.60}"})
         unknown = {str(key): "there is no such setting" for key in values if key not in KINDS}
         if unknown:
-            raise ConfigError(unknown)
+            # Most of ours and some more are the settings of another version; a few of ours are something else altogether.
+            ours = len(KINDS.keys() & values.keys()) > len(KINDS) // 2
+            raise (UnknownSettingError if ours else ConfigError)(unknown)
         return cls(**values).validate()
 
     @classmethod
@@ -402,7 +407,7 @@ class TrainConfig:
         if self.batch_size == 1 and MODELS[self.model].has_batchnorm:
             found["batch_size"] = (
                 "BatchNorm compares a digit with the others in its batch, so a batch needs at least 2; got 1. "
-                "Choose a larger batch or a model without BatchNorm (mlp, simple_cnn)"
+                f"Choose a larger batch or a model without BatchNorm ({', '.join(_WITHOUT_BATCHNORM)})"
             )
         if self.workers and self.pipeline == "memory":
             found["workers"] = f"only the dataloader pipeline has workers; got {self.workers}. Set 0, or choose dataloader"

@@ -15,7 +15,7 @@ from core.config.train_config import TrainConfig
 from core.data.batches import Batches
 from core.data.run_batches import run_batches
 from core.data.sources import load_splits
-from core.errors import CoreError, RunError
+from core.errors import CoreError, Failure, RunError, failure_of
 from core.events import Event, StepDone, Tested, Validated
 from core.execution.kept_states import newest_state, rewind, thin_out
 from core.execution.origin import Origin
@@ -190,6 +190,10 @@ class RecordedRun:
         """Give back to the device what nothing refers to any more. An error's traceback refers to a lot: clear it first."""
         if self._device is not None:
             release_device_memory(self._device)
+
+    def failure_kind(self, error: Exception) -> str:
+        """The kind of a failure, to be kept."""
+        return Failure.MEMORY if is_out_of_memory(error) else failure_of(error)
 
     def failure_words(self, error: Exception) -> str:
         """A failure in words for a learner."""

@@ -289,11 +289,12 @@ class Trainer:
                 clear_frames_of(error)
                 return self._stopped(f"While it was being stopped: {words}")
             details = "".join(traceback.format_exception(error))
+            kind = recorded.failure_kind(error) if recorded else failure_of(error)
             # The traceback's frames hold the tensors that did not fit; without them the memory is free again.
             clear_frames_of(error)
             gc.collect()
             words = recorded.failure_words(error) if recorded else f"The run could not begin: {type(error).__name__}: {error}"
-            return _Ending(RunStatus.FAILED, words, details, failure_of(error))
+            return _Ending(RunStatus.FAILED, words, details, kind)
 
     def _stopped(self, words: str = "") -> _Ending:
         if self._closing:

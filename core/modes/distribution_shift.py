@@ -10,11 +10,9 @@ from torch import nn
 from torchvision.transforms.v2 import functional as VF
 
 from core.data.sources import Digits
-from core.modes.copies import BATCHNORM_ONLY, EVAL, BatchOrder, Switch, ask, batches_of, copy_in_mode, unchanged
+from core.modes.copies import BATCHNORM_ONLY, EVAL, LARGE_BATCH, BatchOrder, Switch, ask, batches_of, copy_in_mode, unchanged
 from core.randomness import generator_for
 from core.status import Progress, result_of
-
-_LARGE = 250  # eval mode's answer does not depend on the batch
 
 
 @dataclass(frozen=True)
@@ -68,7 +66,7 @@ def shift_scores(
         size: batch size in train mode.
     """
     plans: tuple[tuple[Switch, BatchOrder, int], ...] = (
-        (EVAL, "stored", _LARGE),
+        (EVAL, "stored", LARGE_BATCH),
         (BATCHNORM_ONLY, "shuffled", size),
         (BATCHNORM_ONLY, "by_class", size),
     )

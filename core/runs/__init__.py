@@ -14,5 +14,6 @@ snapshots.py  Weights kept along a run, for looking back: at steps 0, 1, 2, 4, 8
 thinning.py   Many points to few, with spikes, gaps and ends kept.
 time_left.py  How long a run still takes: training, validations and the scoring of the test digits, by what they took so far.
 trash.py      Deleted runs: moved into a folder beside the others, from which they can come back until it is emptied.
+verdict.py    How a run ended, as a finding: what its curves say, what to do about it, and which settings would do that.
 writer.py     The one writer of a run's folder: settings, status, rows of numbers and events, appended as they come.
 """

@@ -1,7 +1,8 @@
 """The format of a run's folder: its version, and the rows of every version read and written as what they are.
 
 A run keeps the version it was begun with; status.json says which (nothing said: 1). Whoever changes events.STEP_DTYPE or
-REPORT_DTYPE, or adds a key to status.json, config.json or an event, raises VERSION and writes the new dtypes down here. The
+REPORT_DTYPE, or adds a key to status.json or an event, raises VERSION and writes the new dtypes down here (a new setting does
+not: an older Digit Lab says which settings it does not know). The
 old entries stay, so that every older run is read, resumed and appended to; tests/data/runs holds a folder of each version.
 """
 

@@ -147,6 +147,8 @@ def read_row(folder: Path) -> RunRow | None:
         problems.append(str(error))
     try:
         config = read_config(folder)
+    except NewerFormatError as error:
+        problems.append(str(error))
     except RunError as error:
         problems.append(f"config.json cannot be read: its settings are unknown. ({error})")
     return RunRow(info, notes, config, " ".join(problems))

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from core.config.train_config import PRECISIONS, TrainConfig
-from core.errors import ConfigError, RunError
+from core.errors import ConfigError, NewerFormatError, RunError, UnknownSettingError
 from core.events import (
     DEVICE,
     MAX_THREADS,
@@ -232,6 +232,12 @@ def read_config(folder: Path) -> TrainConfig:
     except (OSError, UnicodeDecodeError) as error:
         words = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise RunError(f"config.json of run {folder.name} cannot be read: {words}.") from error
+    except UnknownSettingError as error:
+        names = ", ".join(error.problems)
+        raise NewerFormatError(
+            f"Run {folder.name} was trained with settings that this Digit Lab does not have ({names}): most likely a newer one "
+            "wrote it. Nothing is wrong with it: update Digit Lab to see it."
+        ) from error
     except ConfigError as error:
         raise RunError(f"config.json of run {folder.name} holds unusable settings: {error}") from error
 

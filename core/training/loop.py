@@ -222,6 +222,8 @@ def _started(state: TrainState) -> RunStarted:
         notes.append(
             "The last batch of an epoch would hold a single digit, which BatchNorm cannot normalise: it joins the batch before."
         )
+    if config.dropout and not any(isinstance(module, nn.Dropout) for module in state.model.modules()):
+        notes.append(f"{config.model} has no dropout layer: the setting changes nothing in it.")
     if config.deterministic and state.device.type == "cuda":
         notes.append("Deterministic algorithms are on: the same bits each time, at the price of some speed.")
     return RunStarted(

@@ -15,12 +15,9 @@ from core.runs.thinning import thin
 
 # TensorBoard itself draws 1,000 points of a line; writing one takes about 0.1 ms.
 MAX_TENSORBOARD_STEPS = 5_000
-_STEP_TAGS = {
-    "loss": "train/loss",
-    "accuracy": "train/accuracy",
-    "learning_rate": "train/learning_rate",
-    "gradient_norm": "train/gradient_norm",
-}
+# What a step is known by, rather than what was measured of it.
+_NOT_DRAWN = ("step", "seconds", "correct", "images")
+_STEP_TAGS = {name: f"train/{name}" for name in ("accuracy", *(STEP_DTYPE.names or ())) if name not in _NOT_DRAWN}
 
 SCORES = ("validation_loss", "validation_accuracy", "test_loss", "test_accuracy")
 

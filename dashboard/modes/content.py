@@ -1,4 +1,4 @@
-"""The train/eval page once PyTorch is there: a model, eleven questions, and the answer to one of them."""
+"""The train/eval page once PyTorch is there: a model, questions, and the answer to one of them."""
 
 from typing import Any
 
@@ -132,7 +132,7 @@ def _experiment(name: str, experiment: Experiment[Any], lab: Lab) -> None:
     # Entries that begin with _ change how an answer is drawn, not the answer.
     asked = {key: value for key, value in params.items() if not key.startswith("_")}
     question = (name, lab.identity, tuple(sorted(asked.items())))
-    start = experiment.begins_by_itself or modes_session.is_wanted(question)
+    start = experiment.begins is None or modes_session.is_wanted(question)
     job = modes_session.experiment_job(question, lambda: experiment.steps(lab, params), start=start)
     _job_row(experiment, question, job)
     if job is not None and job.results:
@@ -146,15 +146,16 @@ def _job_row(experiment: Experiment[Any], question: object, job: JobView | None)
     """Progress with a way to stop, or what came of it; one row of the same height in each state."""
     with st.container(horizontal=True, vertical_alignment="center", key="m_job"):
         if job is None:
+            words, what = experiment.begins or ("Begin", "")
             st.button(
-                "Train the twins",
+                words,
                 type="primary",
                 icon=":material/play_arrow:",
                 key="m_run",
                 on_click=modes_session.run_again,
                 args=(question,),
             )
-            st.caption("Trains four fresh networks beside each other; it takes a while and can be stopped.", width="stretch")
+            st.caption(what, width="stretch")
         elif job.status.is_active:
             st.progress(job.progress.share, text=f"{job.progress.message} …", width="stretch")
             st.button("Stop", icon=":material/stop:", key="m_stop", on_click=modes_session.stop_experiment)

@@ -51,7 +51,8 @@ class Experiment(Generic[Result]):
         controls: draws the choices and returns them. steps: the experiment itself, in a thread: progress, and
             results of which each holds all that came before it.
         show: draws a result, finished or not. code: the PyTorch lines that give its figures.
-        begins_by_itself: False for what takes long. measured: said once it is done.
+        begins: what takes long does not begin by itself: the words of its button, and what it will do; None for the others.
+        measured: said once it is done.
     """
 
     title: str
@@ -61,7 +62,7 @@ class Experiment(Generic[Result]):
     steps: Callable[[Lab, Params], Iterator[Progress | Result]]
     show: Callable[[Lab, Params, Result], None]
     code: Callable[[Lab, Params], str]
-    begins_by_itself: bool = True
+    begins: tuple[str, str] | None = None
     measured: str = "Measured on a copy; a hash says the model is unchanged."
 
     def fits(self, layers: ModeLayers) -> bool:
@@ -149,7 +150,7 @@ def table(rows: list[dict[str, str]]) -> None:
     st.table({name: [row[name] for row in rows] for name in rows[0]}, hide_index=True)
 
 
-_ORDER_WORDS = {"shuffled": "shuffled", "by_class": "sorted by class", "stored": "as stored"}
+ORDER_WORDS = {"shuffled": "shuffled", "by_class": "sorted by class", "stored": "as stored"}
 
 
 def choose_order(key: str = "m_make") -> str:
@@ -160,7 +161,7 @@ def choose_order(key: str = "m_make") -> str:
         default="shuffled",
         required=True,
         key=key,
-        format_func=_ORDER_WORDS.__getitem__,
+        format_func=ORDER_WORDS.__getitem__,
         bind="query-params",
     )
 

@@ -6,9 +6,10 @@ from core.modes.copies import mode_layers, some_digits
 from core.runs.folder import RunFolder
 from core.runs.info import read_info
 from dashboard.models.model_session import Chosen
+from dashboard.modes.content import EXPERIMENTS
 from dashboard.modes.lab import Lab
 
-NAMES = ("switch", "size", "company", "inside", "warm_up", "poison", "shift", "dropout", "twins", "gap", "no_grad")
+NAMES = tuple(EXPERIMENTS)
 
 
 def lab_of(runs, run_id):

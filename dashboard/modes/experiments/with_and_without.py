@@ -165,6 +165,6 @@ WITH_AND_WITHOUT = Experiment(
     _work,
     _show,
     pytorch_lines,
-    begins_by_itself=False,
+    begins=("Train the twins", "Trains four fresh networks beside each other; it takes a while and can be stopped."),
     measured=FRESH_WEIGHTS,
 )

@@ -8,6 +8,7 @@ import torch
 
 from core.data.sources import MNIST_FILES, load_sample, raw_folder
 from core.errors import ConfigError, Failure, RunError
+from core.events import STEP_DTYPE
 from core.execution import recorder
 from core.execution.jobs import Jobs
 from core.execution.kept_states import newest_state
@@ -316,9 +317,7 @@ def test_live_weights_are_those_of_a_step_and_follow_the_run(trainer, runs):
 def columns(runs, run_id):
     """Everything recorded about the steps of a run but the time."""
     steps = RunReader(runs / run_id).read().steps
-    return {
-        name: steps.column(name).tolist() for name in ("step", "loss", "learning_rate", "gradient_norm", "correct", "images")
-    }
+    return {name: steps.column(name).tolist() for name in STEP_DTYPE.names if name != "seconds"}
 
 
 def validations(runs, run_id):

@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import core.runs.format
-from core.errors import RunError
+from core.errors import NewerFormatError, RunError
 from core.events import REPORT_DTYPE, STEP_DTYPE
 from core.execution.fork import fork
 from core.execution.kept_states import newest_state
 from core.model.predictor import load_predictor
 from core.runs.format import DTYPES, VERSION, converted
-from core.runs.index import RunIndex
+from core.runs.index import RunIndex, read_row
 from core.runs.info import list_runs, read_info
 from core.runs.reader import RunReader
 from core.status import RunStatus
@@ -38,7 +38,7 @@ def old(request, runs):
 
 def test_the_newest_version_is_todays_rows():
     assert DTYPES[VERSION] == {"steps.bin": STEP_DTYPE, "reports.bin": REPORT_DTYPE}, "raise VERSION, and add the new dtypes"
-    assert sorted(int(path.name) for path in ROOT.iterdir()) == list(range(1, VERSION + 1))
+    assert sorted(int(path.name) for path in ROOT.iterdir() if path.is_dir()) == list(range(1, VERSION + 1))
 
 
 def test_an_old_run_is_read_as_it_was(old):
@@ -105,12 +105,12 @@ def test_what_is_no_version_is_damage(old, version):
 def test_a_column_that_comes_later_leaves_older_runs_readable(old, monkeypatch):
     """As it will be once: today's rows get a column, and the format a second version."""
     version, folder = old
-    longer = np.dtype([*STEP_DTYPE.descr[:3], ("weight_norm", "<f4"), *STEP_DTYPE.descr[3:], ("threads", "<u4")])
+    longer = np.dtype([*STEP_DTYPE.descr[:3], ("a_column_of_tomorrow", "<f4"), *STEP_DTYPE.descr[3:], ("threads", "<u4")])
     for module in ("core.events", "core.runs.format", "core.runs.history"):
         monkeypatch.setattr(f"{module}.STEP_DTYPE", longer)
     steps = RunReader(folder).read().steps
     assert steps.column("loss") == pytest.approx(LOSSES[version], abs=1e-5)
-    assert np.isnan(steps.column("weight_norm")).all()
+    assert np.isnan(steps.column("a_column_of_tomorrow")).all()
     assert steps.column("threads").tolist() == [0] * 10
 
 
@@ -130,3 +130,15 @@ def test_rows_keep_what_both_versions_have(first, second, data):
         else:
             assert np.isnan(there[name]).all() if other[name].kind == "f" else (there[name] == 0).all()
     assert core.runs.format.converted(rows, one) is rows
+
+
+def test_settings_of_a_newer_version_are_no_damage(old):
+    """A setting that comes later leaves a run that an older Digit Lab tells apart from a damaged one."""
+    _, folder = old
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "a_setting_of_tomorrow": 0.5}))
+    with pytest.raises(NewerFormatError, match=r"settings that this Digit Lab does not have \(a_setting_of_tomorrow\)"):
+        RunReader(folder).read()
+    row = read_row(folder)
+    assert "Nothing is wrong with it" in row.damage
+    assert "cannot be read" not in row.damage

@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import nn
 
+from core.config.models import MODELS
 from core.config.train_config import TrainConfig, field_kind, settings
 from core.data.sources import load_splits
 from core.events import RunStarted
@@ -40,6 +41,7 @@ SCRIPTED = (
 )
 MORE = {
     "frozen, without dropout": dataclasses.replace(SMALL, batchnorm_frozen=True, dropout=0.0, deterministic=True),
+    "other numbers": dataclasses.replace(SMALL, seed=3, weight_decay=0.01, batchnorm_momentum=0.3),
     "later schedule": dataclasses.replace(SMALL, schedule="one_cycle", schedule_start=8, order="stored"),
 }
 
@@ -108,7 +110,7 @@ def test_a_script_runs_by_itself_on_real_mnist(tmp_path, mnist_root):
 
 
 def test_the_network_of_every_model_is_written_out_in_full(tmp_path):
-    for model in ("mlp", "simple_cnn", "cnn_batchnorm", "fast_cnn", "lab_cnn"):
+    for model in MODELS:
         config = dataclasses.replace(SMALL, model=model, dropout=0.0, batchnorm_momentum=0.3)
         script = run_script("id", config, RunStarted(0, 20, 10, "cpu", "", "float32", 1))
         lines = script[script.index("# --- the network ---") : script.index("generator = torch.Generator()")]
@@ -118,6 +120,17 @@ def test_the_network_of_every_model_is_written_out_in_full(tmp_path):
         parts = [(name, repr(part)) for name, part in wanted.named_children()]
         assert [(name, repr(part)) for name, part in space["model"].named_children()] == parts
         assert json.dumps(parts).count("momentum=0.3") == repr(wanted).count("momentum=0.3")
+
+
+# Held to its effect elsewhere: where states are saved, where it is computed, and how fast.
+ELSEWHERE = {"checkpoint_seconds", "checkpoints_kept", "device", "dataset", "workers", "detect_anomaly", "validation_size"}
+
+
+def test_each_setting_is_in_a_script_that_is_run_beside_its_run():
+    """A setting that reaches form and script but not the training would show here as other losses."""
+    tried = [config for name, config in {**CONFIGS, **MORE}.items() if name in (*SCRIPTED, *MORE)]
+    untried = {name for name in settings() if all(getattr(one, name) == getattr(TrainConfig(), name) for one in tried)}
+    assert untried - ELSEWHERE == set()
 
 
 # Where a setting means something only beside others.

@@ -44,13 +44,13 @@ def laboratory(trained, tmp_path_factory):
         environment.setenv("DIGIT_LAB_RUNS", str(runs))
         environment.setenv("DIGIT_LAB_DATA", str(data))
         lab = lab_of(runs, run_id)
-        for name in NAMES:
+        for name in PARAMS:
             (folder / f"{name}.py").write_text(
                 EXPERIMENTS[name].code(lab, {**PARAMS[name], "_drawings": np.empty((0, 28, 28))})
             )
         script = "import runpy\nfor name in {!r}:\n    print('=' * 9, name)\n    runpy.run_path(f'{}/{{name}}.py')\n"
         done = subprocess.run(
-            [sys.executable, "-W", "error", "-c", script.format(NAMES, folder)],
+            [sys.executable, "-W", "error", "-c", script.format(tuple(PARAMS), folder)],
             cwd=ROOT,
             env={**os.environ, "OMP_NUM_THREADS": "1"},
             capture_output=True,
@@ -218,6 +218,11 @@ def test_no_grad(measured):
         assert float(row[2]) == pytest.approx(quadrant.largest_difference, abs=1e-3)
         assert float(row[3]) == pytest.approx(quadrant.statistics_moved, rel=1e-3, abs=1e-6)
         assert int(row[4]) == quadrant.saved_bytes
+
+
+def test_every_experiment_is_held_to_its_lines():
+    assert tuple(PARAMS) == NAMES
+    assert all(f"test_{name}" in globals() for name in NAMES)
 
 
 def test_the_lines_load_what_the_page_looks_at(laboratory, trained):
