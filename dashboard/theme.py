@@ -22,4 +22,36 @@ PROBLEM = "#d1495b"
 PAGE_STYLE = """<style>
 .stMainBlockContainer { padding-top: 3.75rem; padding-bottom: 4rem; }
 .stMainBlockContainer h1 { font-size: 1.75rem; padding: 0.25rem 0; }
+.digit-lab-unseen { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
+.digit-lab-band { display: grid; grid-template-columns: repeat(5, minmax(0, 1fr)); gap: 0.5rem; }
+.digit-lab-band > div { border: 1px solid rgba(128, 128, 128, 0.3); border-radius: 0.5rem; padding: 0.2rem 0.75rem 0.3rem;
+  min-width: 0; white-space: nowrap; overflow: hidden; text-overflow: ellipsis; line-height: 1.35; }
+.digit-lab-band small, .digit-lab-band span { opacity: 0.75; font-size: 0.8rem; }
+.digit-lab-band small { display: block; }
+.digit-lab-band b { font-size: 1.3rem; font-weight: 600; }
+.digit-lab-progress { display: block; width: 100%; height: 6px; margin-top: 0.4rem; border: 0; border-radius: 3px;
+  overflow: hidden; appearance: none; background: rgba(128, 128, 128, 0.25); }
+.digit-lab-progress::-webkit-progress-bar { background: rgba(128, 128, 128, 0.25); }
+.digit-lab-progress::-webkit-progress-value { background: #3a8fd0; }
+.digit-lab-progress::-moz-progress-bar { background: #3a8fd0; }
+.stElementContainer:has(> .stHtml > style), .stElementContainer:has(.digit-lab-unseen) { position: absolute; }
+.st-key-run_verdict p { font-size: 0.9rem; }
+.st-key-run_panel > [data-testid="stLayoutWrapper"] > [data-testid="stVerticalBlock"] { gap: 0.6rem; }
+@media (min-width: 641px) { .st-key-run_verdict { flex-wrap: nowrap; } }
+@media (max-width: 640px) {
+  /* The curves first: how they are drawn stands below them, then the tabs. */
+  [data-testid="stLayoutWrapper"]:has(> .st-key-chart_bar) { order: 1; }
+  [data-testid="stLayoutWrapper"]:has(> .st-key-run_rest) { order: 2; }
+  [data-testid="stLayoutWrapper"]:has(> .st-key-run_controls):not(:has(button:enabled)) { display: none; }
+  /* What opens the sidebar is a bare arrow; here it is the only way to the settings and to Start. */
+  [data-testid="stExpandSidebarButton"] { width: auto; padding: 0 0.5rem; }
+  [data-testid="stExpandSidebarButton"]::after { content: "Pages"; font-size: 0.9rem; }
+  body:has(.st-key-run_panel) [data-testid="stExpandSidebarButton"]::after { content: "Pages, settings and Start"; }
+  .st-key-run_controls .stButton button { padding: 0.25rem 0.5rem; }
+  .stMainBlockContainer { padding-left: 1rem; padding-right: 1rem; }
+  .digit-lab-band { grid-template-columns: repeat(2, minmax(0, 1fr)); }
+  .digit-lab-band > div:nth-child(5) { display: none; }
+  .digit-lab-band > div { padding: 0.1rem 0.5rem 0.15rem; }
+  .digit-lab-band b { font-size: 1.1rem; }
+}
 </style>"""

@@ -1,15 +1,21 @@
 """The page's words: statuses, networks, data sets, durations, and text made harmless for Markdown. No Streamlit here."""
 
+import math
 import re
+import time
+from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 
 from core.config.models import MODELS
+from core.config.presets import PRESETS
 from core.config.text import format_value
 from core.config.train_config import TrainConfig, settings
 from core.errors import RunError
 from core.runs.folder import RunFolder
-from core.runs.info import RunInfo
-from core.runs.reader import RunView, read_config
+from core.runs.info import RunInfo, read_info
+from core.runs.notes import read_notes
+from core.runs.reader import read_config
 from core.status import RunStatus
 
 STATUS_WORDS: dict[RunStatus, tuple[str, str, str]] = {
@@ -55,6 +61,16 @@ def duration_words(seconds: float) -> str:
     return f"{seconds // 3600} h {seconds % 3600 // 60:02d} min"
 
 
+def number(value: float) -> str:
+    """A loss as one reads it: three significant digits, as a power of ten where it is very small or large; NaN as a word."""
+    if not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "infinite"
+    if value and not 1e-3 <= abs(value) < 1e4:
+        mantissa, _, exponent = f"{value:.1e}".partition("e")
+        return f"{mantissa}e{int(exponent)}"
+    return f"{value:#.3g}" if abs(value) < 100 else f"{value:,.0f}"
+
+
 def plain(text: str) -> str:
     """Words that may hold what a person typed, so that Markdown shows them as they are: on one line, without lists or headings,
     and without addresses that a browser would make links of."""
@@ -69,9 +85,9 @@ _BEGINS_A_BLOCK = re.compile(r"[-+=]|\d+[.)]")
 _ADDRESS = re.compile(r"www|://|@|mailto|xmpp", re.IGNORECASE)
 
 
-def differences(snapshot: RunView) -> str:
+def changed_words(config: TrainConfig, info: RunInfo) -> str:
     """The settings in which a run differs: from its parent, or from the defaults. "" when in none."""
-    config, info, before = snapshot.config, snapshot.info, TrainConfig()
+    before = TrainConfig()
     if info.parent is not None:
         try:
             before = read_config(RunFolder.of(info.parent).path)
@@ -97,5 +113,42 @@ def disk_words(folder: Path) -> str:
 
 
 def run_label(info: RunInfo) -> str:
-    """A run in one line of a list. Nothing that changes while it trains: a select box takes another label for another run."""
-    return f"{info.run_id} · {MODEL_WORDS.get(info.model, info.model)}"
+    """What a run is, in one line of a list: its person's name first, then network, data, what differs, when, and its result.
+
+    Nothing that changes while it trains: a select box takes another label for another run.
+    """
+    name, told = _known_of(info.run_id)
+    when = time.strftime("%d %b %H:%M", time.localtime(info.created_at)) if 0 < info.created_at < 4e9 else ""
+    if time.strftime("%d %b", time.localtime()) == when[:6]:
+        when = when[7:]
+    result = "" if info.test_accuracy is None else f"{100 * info.test_accuracy:.2f} %"
+    model = MODEL_WORDS.get(info.model, info.model)
+    data = "sample" if info.dataset == "mnist_sample" else "MNIST"
+    return " · ".join(part for part in (name, model, data, told, when, result) if part)
+
+
+def run_labels(runs: list[RunInfo]) -> dict[str, str]:
+    """Run id -> its label; the id behind labels that would be the same."""
+    labels = {info.run_id: run_label(info) for info in runs}
+    known = list(labels.values())
+    return {run_id: label if known.count(label) == 1 else f"{label} · {run_id}" for run_id, label in labels.items()}
+
+
+def _known_of(run_id: str) -> tuple[str, str]:
+    """(the person's name for a run, the settings in which it differs); "" for what cannot be read."""
+    folder = RunFolder.of(run_id).path
+    name, told = "", ""
+    with suppress(RunError):  # damaged notes and settings are told on the Runs page
+        name = read_notes(folder).name
+    with suppress(RunError):
+        told = _differs(run_id, str(folder))
+    return name, told
+
+
+@lru_cache(maxsize=512)
+def _differs(run_id: str, folder: str) -> str:
+    """The preset's title, or the settings that are not the defaults; of a fork what it changed. Settings never change."""
+    config, info = read_config(Path(folder)), read_info(Path(folder))
+    if info.parent is None and info.preset in PRESETS:
+        return PRESETS[info.preset].title
+    return changed_words(config, info)

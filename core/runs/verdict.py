@@ -52,9 +52,7 @@ def _after_failure(view: RunView) -> tuple[str, Remedy]:
     """(advice, remedy) after an error; the reason itself says what happened."""
     config = view.config
     if view.info.failure == Failure.TRAINING and view.step:
-        return "The same steps would end in the same place: go on with a lower learning rate.", {
-            "learning_rate": config.learning_rate / 10
-        }
+        return "", {"learning_rate": config.learning_rate / 10}  # the reason advises it; resuming would end in the same place
     if view.info.failure == Failure.MEMORY and config.batch_size > 1:
         # The updates stay the same: twice as many batches of half the size share one.
         return "", {"batch_size": config.batch_size // 2, "accumulation_steps": 2 * config.accumulation_steps}

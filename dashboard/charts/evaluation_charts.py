@@ -5,7 +5,6 @@ import functools
 import numpy as np
 import plotly.graph_objects as go
 
-from dashboard import theme
 from dashboard.charts.run_charts import Drawn, as_drawn
 
 Confusion = tuple[tuple[int, ...], ...]
@@ -19,9 +18,9 @@ def confusion_drawn(confusion: Confusion) -> Drawn:
 
 
 @functools.lru_cache(maxsize=64)
-def per_digit_drawn(confusion: Confusion, unanswered: tuple[int, ...]) -> Drawn:
+def per_digit_drawn(confusion: Confusion, unanswered: tuple[int, ...], color: str) -> Drawn:
     """`per_digit_figure`, kept."""
-    return as_drawn(per_digit_figure(confusion, unanswered))
+    return as_drawn(per_digit_figure(confusion, unanswered, color))
 
 
 def confusion_figure(confusion: Confusion) -> go.Figure:
@@ -41,7 +40,7 @@ def confusion_figure(confusion: Confusion) -> go.Figure:
             showscale=False,
             xgap=1,
             ygap=1,
-            colorscale=[[0, "rgba(224,138,0,0)"], [1, "rgba(224,138,0,0.8)"]],
+            colorscale=[[0, "rgba(209,73,91,0)"], [1, "rgba(209,73,91,0.8)"]],
             hovertemplate="%{text} times a %{y} was called %{x}<extra></extra>",
         )
     )
@@ -51,18 +50,24 @@ def confusion_figure(confusion: Confusion) -> go.Figure:
     return drawn
 
 
-def per_digit_figure(confusion: Confusion, unanswered: tuple[int, ...]) -> go.Figure:
-    """Accuracy of each digit; those without an answer, counted by label, are wrong."""
+def per_digit_figure(confusion: Confusion, unanswered: tuple[int, ...], color: str) -> go.Figure:
+    """Accuracy of each digit; those without an answer, counted by label, are wrong. `color`: of the split that was scored.
+
+    Dots, not bars: a bar that does not begin at 0 lies about its size, and from 0 to 100 nothing would be seen.
+    """
     counts = np.array(confusion)
     totals = np.maximum(counts.sum(1) + unanswered, 1)
     accuracy = 100 * counts.diagonal() / totals
     labels = [f"{one:.1f}" for one in accuracy]
     drawn = go.Figure(
-        go.Bar(
+        go.Scatter(
             x=[str(digit) for digit in range(10)],
             y=accuracy,
-            marker_color=theme.VALIDATION,
+            mode="markers+text",
+            marker={"color": color, "size": 11},
             text=labels,
+            textposition="top center",
+            meta="page-text",
             customdata=totals,
             hovertemplate="%{x}: %{y:.2f} % of %{customdata} right<extra></extra>",
         )
@@ -70,5 +75,5 @@ def per_digit_figure(confusion: Confusion, unanswered: tuple[int, ...]) -> go.Fi
     lowest = max(0.0, float(accuracy.min()) - 5) if accuracy.min() > 50 else 0.0
     drawn.update_layout(height=380, margin={"l": 50, "r": 10, "t": 10, "b": 40})
     drawn.update_xaxes(title_text="digit", type="category")
-    drawn.update_yaxes(title_text="correct (%)", range=[lowest, 100.5])
+    drawn.update_yaxes(title_text="correct (%)", range=[lowest, 101])
     return drawn

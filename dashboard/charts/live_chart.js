@@ -1,8 +1,6 @@
 // Draws the charts of a run and keeps zoom, pan and hidden lines while points arrive. Each message holds the new points
 // of every line and how many points come before them; when a message does not fit, the whole set is asked for.
 
-const HEIGHT = 280;
-
 function loadPlotly(address) {
   if (window.Plotly) return Promise.resolve();
   window.digitLabPlotly ??= new Promise((done, failed) => {
@@ -54,16 +52,19 @@ function draw(live, chart, element) {
   // Without it a constant 0.01 is drawn on an axis from -1 to 1.
   if (chart.from_zero) y.autorangeoptions = { include: 0 };
   if (chart.y_format) y.tickformat = chart.y_format;
+  // Where there is little room the thin line has no entry of its own: three entries would take three rows.
+  const narrow = element.clientWidth < 400;
   const traces = chart.lines.map((line) => {
     const points = live.points.get(chart.id + "/" + line.name);
     return { type: "scatter", uid: line.name.replace(/\W/g, ""), name: line.name, x: points.x.slice(), y: points.y.slice(),
       mode: line.mode === "lines" && points.x.length < 3 ? "lines+markers" : line.mode,  // one point is no line
       line: { color: line.color, dash: line.dash, width: line.width },
       marker: { color: line.color, symbol: line.symbol, size: line.mode === "markers" ? 10 : 6 },
-      hovertemplate: line.hover };
+      hovertemplate: line.hover, showlegend: !(narrow && line.width < 1.5) };
   });
+  if (chart.log) placeZeros(traces);
   const layout = {
-    height: HEIGHT,
+    height: element.clientHeight,
     margin: { l: 56, r: 12, t: 8, b: 40 }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
     font: { color: text, family: font, size: 12 }, hovermode: "x unified", showlegend: traces.length > 1,
     hoverlabel: { bgcolor: live.background, font: { color: text } },
@@ -71,8 +72,30 @@ function draw(live, chart, element) {
     xaxis: { title: { text: chart.x_title, standoff: 6 }, gridcolor: grid, zerolinecolor: grid },
     yaxis: y, uirevision: live.uirevision + (chart.log ? "/log" : ""),
   };
-  if (traces.length > 1) layout.margin.t = 34;
+  if (traces.length > 1) layout.margin.t = 28;
+  if (chart.mark) {
+    const [at, words] = chart.mark;
+    layout.shapes = [{ type: "line", xref: "paper", x0: 0, x1: 1, y0: at, y1: at, layer: "below",
+      line: { dash: "dash", width: 1, color: faded(text, 0.5) } }];
+    layout.annotations = [{ xref: "paper", x: 1, xanchor: "right", y: chart.log ? Math.log10(at) : at, yanchor: "bottom",
+      text: words, showarrow: false, font: { size: 11, color: faded(text, 0.75) } }];
+  }
   window.Plotly.react(element, traces, layout, { responsive: true, ...live.config });
+}
+
+// A logarithmic axis has no place for 0: such points lie at the lower edge, each with a mark (as in run_charts.py).
+function placeZeros(traces) {
+  const positive = traces.flatMap((trace) => trace.y.filter((value) => value > 0));
+  const edge = positive.length ? positive.reduce((least, value) => Math.min(least, value)) / 2 : 1e-6, places = [];
+  for (const trace of traces)
+    trace.y = trace.y.map((value, place) => {
+      if (value === null || value > 0) return value;
+      places.push(trace.x[place]);
+      return edge;
+    });
+  if (places.length)
+    traces.push({ type: "scatter", uid: "edge", name: "0, at the lower edge", x: places, y: places.map(() => edge),
+      mode: "markers", marker: { symbol: "triangle-down", color: "#d1495b", size: 9 }, hovertemplate: "0" });
 }
 
 // Draws only what a person can see; the rest waits until it comes into view.
@@ -87,7 +110,7 @@ function drawVisible(live) {
     const figure = live.figures.get(chart.id);
     // A chart that is being dragged is left alone: redrawing it would end the drag. The timer comes back to it.
     if (!figure.visible || figure.drawn === live.version || figure.plot._dragging) continue;
-    figure.title.textContent = chart.title;
+    figure.words.textContent = chart.title;
     figure.note.textContent = chart.note;
     figure.plot.setAttribute("aria-label", chart.alt);
     draw(live, chart, figure.plot);
@@ -103,18 +126,59 @@ function tellSilence(live) {
   live.silence.textContent = silent > live.expects ? `No news for ${silent} s: the connection or the server stands still.` : "";
 }
 
+// The browser's tab says how the run stands, and a notice says when it has ended to whoever looks elsewhere and has asked for it.
+function tellOutside(live, told) {
+  document.title = told.title;
+  if (live.told?.active && !told.active && live.told.run === told.run && document.hidden && wantsNotice() === "granted")
+    new Notification(told.title, { body: told.words });
+  live.told = told;
+  if (live.bell) live.bell.hidden = !told.active || wantsNotice() !== "default";
+}
+
+function wantsNotice() {
+  return window.Notification?.permission ?? "denied";
+}
+
+function makeBell(live) {
+  live.bell = document.createElement("button");
+  live.bell.type = "button";
+  live.bell.textContent = "\u{1F514}";
+  live.bell.title = "Tell me when this run ends, while I look elsewhere";
+  live.bell.setAttribute("aria-label", live.bell.title);
+  live.bell.onclick = () => Notification.requestPermission().then(() => { live.bell.hidden = true; });
+  live.bell.hidden = true;
+  return live.bell;
+}
+
 function makeFigures(live) {
-  if (live.figures.size) return;
   for (const chart of live.charts) {
+    if (live.figures.has(chart.id)) continue;
     const box = document.createElement("figure"), title = document.createElement("figcaption");
     const note = document.createElement("small"), plot = document.createElement("div");
+    const words = document.createElement("span"), large = document.createElement("button");
     title.className = "title";
+    large.type = "button";
+    large.textContent = "\u2922";
+    large.title = "Enlarge this chart, or make it small again";
+    large.setAttribute("aria-label", large.title);
+    large.setAttribute("aria-expanded", "false");
+    large.onclick = () => {
+      large.setAttribute("aria-expanded", box.classList.toggle("large"));
+      live.notBefore = 0;
+      live.version += 1;  // the height is another one
+      drawVisible(live);
+      window.Plotly?.Plots.resize(plot);
+    };
+    const buttons = document.createElement("span");
+    if (!live.bell) buttons.append(makeBell(live));
+    buttons.append(large);
+    title.append(words, buttons);
     plot.className = "plot";
     plot.setAttribute("role", "img");
     plot.dataset.chart = chart.id;
     box.append(title, plot, note);
     live.host.append(box);
-    const figure = { title, note, plot, visible: false, drawn: -1 };
+    const figure = { words, note, plot, visible: false, drawn: -1 };
     live.figures.set(chart.id, figure);
     live.observer.observe(plot);
     plot.owner = figure;
@@ -153,6 +217,7 @@ function end(live) {
   document.removeEventListener("visibilitychange", live.onVisible);
   if (window.Plotly) for (const figure of live.figures.values()) window.Plotly.purge(figure.plot);
   live.silence.remove();
+  document.title = "Digit Lab";
   live.host.replaceChildren();
   live.host.digitLab = undefined;
 }
@@ -199,6 +264,7 @@ export default function ({ data, parentElement, setTriggerValue, setStateValue }
     live.lastMessage = data.id;
     live.heardAt = performance.now();
     live.expects = data.expects;
+    tellOutside(live, data.told);
     if (merge(live, data)) {
       live.asked = null;
       live.version += 1;

@@ -21,6 +21,7 @@ import streamlit as st
 from streamlit.components.v2 import component
 
 from core.runs.reader import RunView
+from dashboard import wording
 from dashboard.charts import session as charts_session
 from dashboard.charts.run_charts import PLOT_CONFIG, Chart, Drawn, Line, Sent, View, as_drawn, figure, run_charts
 from dashboard.shell import refresh
@@ -30,16 +31,24 @@ _SCRIPT = f"plotly-{plotly.__version__}.min.js"
 # Two charts in the first row, three in the second; one below the other where there is no room.
 _STYLE = """
 .digit-lab-frame { container-type: inline-size; }
-.digit-lab-charts { display: grid; grid-template-columns: repeat(6, minmax(0, 1fr)); gap: 8px 24px;
+.digit-lab-charts { display: grid; grid-template-columns: repeat(6, minmax(0, 1fr)); gap: 4px 24px;
   color: var(--st-text-color, inherit); font-family: var(--st-font, sans-serif); }
 .digit-lab-charts figure { margin: 0; min-width: 0; grid-column: span 2; }
 .digit-lab-charts figure:nth-child(-n+2) { grid-column: span 3; }
 .digit-lab-charts .title { font-weight: 600; font-size: 1rem; }
-.digit-lab-charts .plot { height: 280px; }
+.digit-lab-charts .plot { height: 160px; }
+.digit-lab-charts figure:nth-child(-n+2) .plot { height: 260px; }
+.digit-lab-charts figcaption { display: flex; justify-content: space-between; align-items: center; }
+.digit-lab-charts button { border: 0; background: none; color: inherit; opacity: 0.6; cursor: pointer; padding: 0 0.25rem;
+  font-size: 1.1rem; line-height: 1; }
+.digit-lab-charts button:hover, .digit-lab-charts button:focus-visible { opacity: 1; }
+.digit-lab-charts figure.large { grid-column: 1 / -1; }
+.digit-lab-charts figure.large .plot { height: 70vh; }
 .digit-lab-silence { color: #d1495b; font-size: 0.875rem; }
 .digit-lab-charts small { display: block; min-height: 1.2em; opacity: 0.7; font-size: 0.8rem; }
 @container (max-width: 640px) {
   .digit-lab-charts figure, .digit-lab-charts figure:nth-child(-n+2) { grid-column: span 6; }
+  .digit-lab-charts .plot { height: 220px; }
 }
 """
 _message_ids = count(1)
@@ -87,6 +96,7 @@ def live_charts(snapshot: RunView, view: View, *, key: str, parent: RunView | No
         data={
             **message(charts, sent, complete, address, f"{snapshot.info.run_id}/{view.axis}"),
             "expects": _expected_seconds(snapshot),
+            "told": _told_outside(snapshot),
         },
         on_resend_change=lambda: charts_session.remember_charts_sent(key, None),
         on_failed_change=lambda: None,
@@ -94,6 +104,21 @@ def live_charts(snapshot: RunView, view: View, *, key: str, parent: RunView | No
     charts_session.remember_charts_sent(key, sent)
     if getattr(result, "failed", None):
         charts_session.remember_charts_failed(key)
+
+
+def _told_outside(snapshot: RunView) -> dict[str, Any]:
+    """What the browser's tab is called, and the words of a notice when the run ends."""
+    info = snapshot.info
+    word = wording.STATUS_WORDS[info.status][0]
+    score = info.test_accuracy
+    if score is None and snapshot.validations:
+        score = snapshot.validations[-1].evaluation.accuracy
+    result = f"{100 * score:.1f} %" if score is not None else ""
+    epoch = min(snapshot.config.epochs, snapshot.step // snapshot.config.steps_per_epoch() + 1)
+    where = f"epoch {epoch}/{snapshot.config.epochs}" if info.status.is_active else word
+    title = " · ".join(part for part in (result, where) if part)
+    words = f"{wording.MODEL_WORDS[snapshot.config.model]}: {word.lower()} after {snapshot.step:,} steps."
+    return {"run": info.run_id, "active": info.status.is_active, "title": f"{title} - Digit Lab", "words": words}
 
 
 def _expected_seconds(snapshot: RunView) -> int:
@@ -150,6 +175,7 @@ def message(charts: list[Chart], sent: Sent, complete: bool, address: str, uirev
                 "note": chart.note,
                 "alt": chart.alt,
                 "y_format": chart.y_format,
+                "mark": chart.mark,
                 "lines": [_plain(line) for line in chart.lines],
             }
             for chart in charts

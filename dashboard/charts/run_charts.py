@@ -15,8 +15,9 @@ import plotly.graph_objects as go
 from core.config.train_config import TrainConfig
 from core.runs.reader import RunView
 from core.runs.thinning import MAX_BUCKETS, Floats, bucket_size, thin
+from core.runs.verdict import GUESSING
 from core.training.schedule import schedule_preview
-from dashboard import theme
+from dashboard import theme, wording
 
 AXES = ("step", "epoch", "time")
 HEIGHT = 260
@@ -52,7 +53,11 @@ class Line:
 
 @dataclass(frozen=True, eq=False)
 class Chart:
-    """One chart: its title says what is seen; `note` what part of the data is drawn; `alt` is for screen readers."""
+    """One chart: its title says what is seen; `note` what part of the data is drawn; `alt` is for screen readers.
+
+    Attributes:
+        mark: a height that is worth a dashed line across, and its words; None for none.
+    """
 
     id: str
     title: str
@@ -64,11 +69,13 @@ class Chart:
     alt: str = ""
     y_format: str = ""
     from_zero: bool = False
+    mark: tuple[float, str] | None = None
 
 
 @dataclass(frozen=True)
 class View:
-    """How a person wants to see a run: x axis, smoothing window in steps, logarithmic loss."""
+    """How a person wants to see a run: x axis, smoothing window in steps, and whether on logarithmic axes: the loss, and the
+    share of wrong answers in place of the accuracy."""
 
     axis: str = "step"
     window: int = 25
@@ -134,7 +141,7 @@ def run_charts(
     """
     axis = _Axis(snapshot, view)
     steps_bucket, reports_bucket = bucket_size(len(snapshot.steps)), bucket_size(len(snapshot.reports))
-    parts = (snapshot.info.run_id, view.axis, axis.minutes, view.window, steps_bucket, reports_bucket)
+    parts = (snapshot.info.run_id, view.axis, axis.minutes, view.window, view.log, steps_bucket, reports_bucket)
     token = "/".join(map(str, (*parts, len(parent.steps) if parent else 0)))
     complete = sent is None or sent.token != token
     start = Sent() if complete or sent is None else sent
@@ -146,7 +153,8 @@ def run_charts(
         _memory_chart(snapshot, axis, start.reports),
     ]
     if parent is not None and len(parent.steps):
-        charts = [_with_parent(chart, _parent_lines(chart.id, parent, snapshot, axis, complete)) for chart in charts]
+        behind = {chart.id: _parent_lines(chart.id, parent, snapshot, axis, complete) for chart in charts}
+        charts = [replace(chart, lines=[*behind[chart.id], *chart.lines]) for chart in charts]
     last = Sent(token, max(0, len(snapshot.steps) // steps_bucket - 1), max(0, len(snapshot.reports) // reports_bucket - 1))
     return charts, last, complete
 
@@ -171,18 +179,14 @@ def _parent_lines(chart: str, parent: RunView, child: RunView, axis: _Axis, comp
             ]
         case "accuracy":
             lines = [
-                _smooth_line(parent, view, moved, 0, "accuracy", 100, hover="%{y:.2f} %", **train),
-                _validation_line(parent, moved, "accuracy", 100, hover="%{y:.2f} %", **validation),
+                _in_view(_smooth_line(parent, view, moved, 0, "accuracy", 100, hover="%{y:.2f} %", **train), view),
+                _in_view(_validation_line(parent, moved, "accuracy", 100, hover="%{y:.2f} %", **validation), view),
             ]
         case "learning_rate" | "gradient_norm":
             lines = [_step_line(parent, moved, 0, chart, name="parent", color=gray, width=1)]
         case _:
             lines = []
     return lines if complete else [replace(line, first=len(line.x), x=line.x[:0], y=line.y[:0]) for line in lines]
-
-
-def _with_parent(chart: Chart, lines: list[Line]) -> Chart:
-    return replace(chart, lines=[*lines, *chart.lines])
 
 
 def _step_line(snapshot: RunView, axis: _Axis, first: int, column: str, scale: float = 1.0, **style: Any) -> Line:
@@ -232,12 +236,14 @@ def _nonfinite_line(snapshot: RunView, axis: _Axis, column: str) -> list[Line]:
 def _drawn_note(snapshot: RunView) -> str:
     count = len(snapshot.steps)
     size = bucket_size(count)
-    drawn = count if size == 1 else min(count, 2 * math.ceil(count / size))
-    how = "" if size == 1 else f": the smallest and largest of every {size}"
-    return f"drawn {drawn:,} of {count:,} steps{how}"
+    if size == 1:
+        return f"Drawn: all {count:,} steps" if count != 1 else "Drawn: the one step"
+    drawn = min(count, 2 * math.ceil(count / size))
+    return f"Drawn: {drawn:,} of {count:,} steps, the smallest and largest of every {size}"
 
 
 def _loss_chart(snapshot: RunView, view: View, axis: _Axis, first: int) -> Chart:
+    huge = _is_huge(snapshot)
     # Label smoothing is part of what is trained for; validation is scored without it.
     smoothing = f", label smoothing {snapshot.config.label_smoothing:g}" if snapshot.config.label_smoothing else ""
     lines = [
@@ -252,10 +258,44 @@ def _loss_chart(snapshot: RunView, view: View, axis: _Axis, first: int) -> Chart
         "cross-entropy (nats)",
         lines,
         axis.title,
-        view.log,
-        _drawn_note(snapshot),
+        view.log or huge,
+        f"{_drawn_note(snapshot)}{_first_loss(snapshot)}{' The axis is logarithmic, since the loss ran away.' if huge else ''}",
         f"Loss over {axis.title}: {_last_words(snapshot)}",
+        mark=(GUESSING, f"guessing: ln 10 = {GUESSING:.3f}"),
     )
+
+
+def _is_huge(snapshot: RunView) -> bool:
+    """Whether the loss ran away so far that on a linear axis everything else would lie at the bottom."""
+    losses = snapshot.steps.column("loss")
+    return bool(len(losses)) and float(np.max(losses, where=np.isfinite(losses), initial=0.0)) > 100 * GUESSING
+
+
+def _first_loss(snapshot: RunView) -> str:
+    """What the loss before any update says, for a run that starts anew."""
+    if not len(snapshot.steps) or snapshot.info.parent or snapshot.info.first_step:
+        return ""
+    first = float(snapshot.steps.column("loss")[0])
+    return f". First loss {wording.number(first)}: {first_loss_words(first)}"
+
+
+def first_loss_words(first: float) -> str:
+    """What the loss before any update says about a network for ten classes."""
+    if not math.isfinite(first):
+        return "not finite before any update. The images or the first weights hold NaN or overflow."
+    if abs(first - GUESSING) < 0.35:
+        return "guessing, as it should be."
+    if first > GUESSING:
+        return (
+            "higher than guessing. The untrained network is sure of wrong answers. Likely causes: first weights too large, or "
+            "images that are not normalised."
+        )
+    return "lower than guessing. Few classes in the first batch (digits in order), or weights that were trained before."
+
+
+def _in_view(line: Line, view: View) -> Line:
+    """A line of shares in per cent, turned into the share of wrong answers where axes are logarithmic."""
+    return replace(line, y=100 - line.y) if view.log else line
 
 
 def _mean_name(snapshot: RunView, view: View) -> str:
@@ -287,7 +327,9 @@ def _accuracy_chart(snapshot: RunView, view: View, axis: _Axis, first: int) -> C
         x = axis.of(step, snapshot.seconds_at(step))
         accuracy = np.array([snapshot.tested.evaluation.accuracy * 100])
         lines.append(Line("test, once", theme.TEST, 0, x, accuracy, mode="markers", symbol="star", hover="%{y:.2f} %"))
-    return Chart("accuracy", "Accuracy", "correct (%)", lines, axis.title, alt=f"Accuracy: {_last_words(snapshot)}")
+    title, y_title = ("Wrong answers", "wrong (%)") if view.log else ("Accuracy", "correct (%)")
+    alt = f"{title}: {_last_words(snapshot)}"
+    return Chart("accuracy", title, y_title, [_in_view(line, view) for line in lines], axis.title, view.log, alt=alt)
 
 
 def _learning_rate_chart(snapshot: RunView, axis: _Axis, first: int) -> Chart:
@@ -311,8 +353,8 @@ def _gradient_chart(snapshot: RunView, axis: _Axis, first: int) -> Chart:
     ]
     return Chart(
         "gradient_norm",
-        "Gradient norm",
-        "L2 norm before clipping",
+        "Gradient norm, before clipping",
+        "L2 norm",
         lines,
         axis.title,
         alt="Length of the whole gradient at each step",
@@ -348,7 +390,7 @@ def _memory_chart(snapshot: RunView, axis: _Axis, first: int) -> Chart:
     lines = [line("resident", name="this process", color=theme.GPU_MEMORY)]
     return Chart(
         "memory",
-        "Memory of the process (it trains on the CPU)",
+        "Memory of this process",
         "MiB",
         lines,
         axis.title,
@@ -357,10 +399,26 @@ def _memory_chart(snapshot: RunView, axis: _Axis, first: int) -> Chart:
     )
 
 
+AT_THE_EDGE = "0, at the lower edge"
+
+
+def on_log_axis(lines: list[Line]) -> list[Line]:
+    """Lines whose zeros lie at the lower edge of a logarithmic axis, which has no place for them, each with a mark. The live
+    chart does the same (live_chart.js)."""
+    positive = np.concatenate([line.y[line.y > 0] for line in lines]) if lines else np.empty(0)
+    edge = float(positive.min()) / 2 if len(positive) else 1e-6
+    placed = [replace(line, y=np.where(line.y <= 0, edge, line.y)) for line in lines]
+    x = np.concatenate([line.x[line.y <= 0] for line in lines]) if lines else np.empty(0)
+    if not len(x):
+        return placed
+    mark = Line(AT_THE_EDGE, theme.PROBLEM, 0, x, np.full(len(x), edge), mode="markers", symbol="triangle-down", hover="0")
+    return [*placed, mark]
+
+
 def figure(chart: Chart) -> go.Figure:
     """A complete plotly figure of a chart whose lines are complete."""
     drawn = go.Figure()
-    for line in chart.lines:
+    for line in on_log_axis(chart.lines) if chart.log else chart.lines:
         drawn.add_trace(
             go.Scatter(
                 x=line.x,
@@ -372,6 +430,9 @@ def figure(chart: Chart) -> go.Figure:
                 marker={"color": line.color, "symbol": line.symbol, "size": 9 if line.mode == "markers" else 6},
             )
         )
+    if chart.mark:
+        height, words = chart.mark
+        drawn.add_hline(y=height, line={"dash": "dash", "width": 1, "color": theme.PARENT_RUN}, annotation_text=words)
     title = chart.title + (f"<br><sup>{chart.note}</sup>" if chart.note else "")
     drawn.update_layout(
         title={"text": title},

@@ -8,7 +8,7 @@ from dashboard.models import model_session
 from dashboard.models.model_session import Chosen
 from dashboard.shell import start_session
 from dashboard.shell.policy_session import may_control
-from dashboard.wording import run_label
+from dashboard.wording import run_labels
 
 
 def model_row(chosen: Chosen, choices: list[RunInfo], more: str = "") -> None:
@@ -19,7 +19,7 @@ def model_row(chosen: Chosen, choices: list[RunInfo], more: str = "") -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         st.markdown(f"{model_words(chosen)}{more}", width="stretch")
         with st.popover("Change model", icon=":material/swap_horiz:"):
-            labels = {one.run_id: run_label(one) for one in choices}
+            labels = run_labels(choices)
             key = f"draw_model_{info.run_id}"
             st.selectbox(
                 "Model",

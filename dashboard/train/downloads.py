@@ -9,7 +9,6 @@ from dashboard import wording
 from dashboard.charts import run_charts
 from dashboard.charts import session as charts_session
 from dashboard.models import model_session
-from dashboard.settings import form_session
 from dashboard.shell import torch_ready
 from dashboard.shell.policy_session import exported, may_control
 from dashboard.wording import disk_words
@@ -28,14 +27,6 @@ def downloads(snapshot: RunView, parent: RunView | None) -> None:
             disabled=locked or not len(snapshot.steps),
         )
         _weights(snapshot)
-        st.button(
-            "Use these settings",
-            icon=":material/tune:",
-            key="use_settings",
-            on_click=form_session.use_settings,
-            args=(snapshot.config,),
-            help="Fills the form in the sidebar with this run's settings: change one of them and start again.",
-        )
         st.download_button(
             "Settings (JSON)",
             snapshot.config.to_json(),

@@ -27,19 +27,12 @@ _RATE_WORDS: "dict[RateChoice, str]" = {
 
 
 def fork_panel(snapshot: RunView) -> None:
-    """The form, folded until it is wanted; nothing for a run that keeps no state."""
-    run_id = snapshot.info.run_id
-    steps = sorted(RunFolder.of(run_id).states(), reverse=True)
-    if not steps or not torch_ready.has_torch():
-        return
-    with st.expander(
-        "Fork: go on from here with something changed",
-        icon=":material/fork_right:",
-        key=f"fork_open_{run_id}",
-        on_change="rerun",
-    ) as opened:
-        if opened.open:
-            _form(snapshot, steps)
+    """The form, or why this run cannot be forked."""
+    steps = sorted(RunFolder.of(snapshot.info.run_id).states(), reverse=True)
+    if not steps:
+        st.caption("This run keeps no saved state to go on from.")
+    elif torch_ready.has_torch():
+        _form(snapshot, steps)
 
 
 def _form(snapshot: RunView, steps: list[int]) -> None:

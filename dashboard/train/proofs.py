@@ -21,7 +21,8 @@ _PROOF_WORDS: dict[Literal["repeat", "resume"], tuple[str, str]] = {
 def proofs(snapshot: RunView) -> None:
     """Buttons that try out whether these settings repeat and resume bit for bit, and what came of it."""
     info = snapshot.info
-    if not torch_ready.has_torch() or not snapshot.started or info.parent:  # it did not begin as its settings say
+    if not torch_ready.has_torch() or not snapshot.started or info.parent:
+        st.caption("Only a run that began as its settings say can be proved: no fork, no lesson, and one that has begun.")
         return
     from core.preflight.repeatability import Proof, words_of
 

@@ -1,71 +1,95 @@
-"""One run on the Train page: headline, live charts, and what follows from its state."""
-
-from contextlib import suppress
+"""One run on the Train page: its headline, its numbers, its curves, and the rest in tabs."""
 
 import streamlit as st
 
 from core.errors import RunError
-from core.runs.folder import RunFolder, runs_root
-from core.runs.notes import read_notes
+from core.execution.process import get_readers, get_trainer
+from core.runs.folder import runs_root
+from core.runs.info import RunInfo
 from core.runs.reader import RunView
+from core.status import RunStatus
 from dashboard import wording
-from dashboard.charts import run_charts
 from dashboard.charts import session as charts_session
 from dashboard.charts.live_chart import live_charts
+from dashboard.train.band import band_html, cells, share_done
+from dashboard.train.chart_bar import chart_bar
 from dashboard.train.downloads import downloads
-from dashboard.train.ending import ending, parent_note
-from dashboard.train.evaluation import evaluation_section, first_loss_note
+from dashboard.train.evaluation import evaluation_section
 from dashboard.train.fork_panel import fork_panel
-from dashboard.train.progress import controls, foreign_note, progress, to_come
 from dashboard.train.proofs import proofs
-from dashboard.wording import differences
+from dashboard.train.settings_tab import settings_tab
+from dashboard.train.verdict_row import verdict_row
 
 CHART_KEY = "live_charts"
+_TABS = ("What it gets wrong", "Settings", "Files", "Fork", "Proofs")
 
 
-def run_panel(snapshot: RunView) -> None:
-    """Draw the whole panel; called at each refresh."""
-    with st.container(horizontal=True, vertical_alignment="center"):
-        _headline(snapshot)
-        controls(snapshot)
-    if snapshot.info.imported and not snapshot.started:
-        _imported(snapshot)
+def run_panel(view: RunView, labels: dict[str, str], unfinished: list[RunInfo]) -> None:
+    """Everything below the headline; called at each refresh."""
+    if view.info.imported and not view.started:
+        _imported(view)
         return
-    progress(snapshot)
-    foreign_note(snapshot)
-    ending(snapshot)
-    if not len(snapshot.steps) and snapshot.info.status.is_active:
-        to_come(snapshot)
+    active = list(get_trainer().active())
+    place = active.index(view.info.run_id) if view.info.run_id in active else 0
+    st.html(band_html(cells(view, charts_session.charts_view().window, place), share_done(view)))
+    verdict_row(view)
+    chart_bar(labels, unfinished)
+    if not len(view.steps) and view.info.status.is_active:
+        _to_come(view)
         return
-    parent = parent_note(snapshot.info)
-    first_loss_note(snapshot)
-    _chart_settings()
-    live_charts(snapshot, charts_session.charts_view(), key=CHART_KEY, parent=parent)
-    evaluation_section(snapshot)
-    downloads(snapshot, parent)
-    fork_panel(snapshot)
-    proofs(snapshot)
+    parent = _parent_of(view)
+    live_charts(view, charts_session.charts_view(), key=CHART_KEY, parent=parent)
+    with st.container(key="run_rest"):
+        _tabs(view, parent)
 
 
-def _headline(snapshot: RunView) -> None:
-    info, config = snapshot.info, snapshot.config
-    word, color, icon = wording.STATUS_WORDS[info.status]
-    st.badge(word, color=color, icon=icon)  # pyright: ignore[reportArgumentType]
-    preset = f" · preset {wording.plain(info.preset)}" if info.preset else ""
-    with suppress(RunError):  # damaged notes are told on the Runs page
-        if name := read_notes(RunFolder.of(info.run_id).path).name:
-            preset += f" · {wording.plain(name)}"
-    if changed := differences(snapshot):
-        preset += f" · {wording.plain(changed)}"
-    st.markdown(f"**{wording.MODEL_WORDS[config.model]}** on {wording.DATASET_WORDS[config.dataset]}{preset}", width="stretch")
+def _tabs(view: RunView, parent: RunView | None) -> None:
+    """Only the open tab is drawn."""
+    wrong, settings, files, fork, proof = st.tabs(_TABS, key="run_tabs", on_change="rerun")
+    with wrong:
+        if wrong.open:
+            evaluation_section(view)
+    with settings:
+        if settings.open:
+            settings_tab(view)
+    with files:
+        if files.open:
+            downloads(view, parent)
+    with fork:
+        if fork.open:
+            fork_panel(view)
+    with proof:
+        if proof.open:
+            proofs(view)
 
 
-def _imported(snapshot: RunView) -> None:
+def _parent_of(view: RunView) -> RunView | None:
+    """The run that this one started from, to be drawn behind it; None without one."""
+    if view.info.parent is None:
+        return None
+    try:
+        return get_readers().read(runs_root(), view.info.parent)
+    except RunError:
+        return None  # deleted, or damaged: the settings tab names it
+
+
+def _to_come(view: RunView) -> None:
+    """Before the first step: what will appear, instead of five empty charts."""
+    with st.container(border=True):
+        what = "It waits for its turn." if view.info.status == RunStatus.QUEUED else "It is about to begin."
+        st.markdown(
+            f"{what} Loss, accuracy, learning rate, gradient norm and memory appear here with its first steps, and "
+            f"after each validation what it gets wrong. {view.total_steps:,} steps, {view.config.epochs} "
+            f"epoch{'s' if view.config.epochs != 1 else ''}."
+        )
+
+
+def _imported(view: RunView) -> None:
     """A file with weights that was never trained here: where it is from, and what one can do with it."""
-    info = snapshot.info
+    info = view.info
     with st.container(border=True):
         st.markdown(
-            f"#### Weights from a file\n{wording.plain(info.imported)}: **{wording.MODEL_WORDS[snapshot.config.model]}**"
+            f"#### Weights from a file\n{wording.plain(info.imported)}: **{wording.MODEL_WORDS[view.config.model]}**"
             + (f", after {info.step:,} updates" if info.step else "")
             + ". They were not trained here, so there are no curves and no scores. "
             f"{wording.plain(info.reason)}"
@@ -73,22 +97,7 @@ def _imported(snapshot: RunView) -> None:
         with st.container(horizontal=True):
             st.page_link("draw/page.py", label="Draw a digit for this model", icon=":material/draw:")
             st.page_link("modes/page.py", label="See it in train and in eval mode", icon=":material/toggle_on:")
-    downloads(snapshot, None)
-
-
-def _chart_settings() -> None:
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        st.segmented_control("X axis", run_charts.AXES, default="step", key="view_axis", required=True, persist_state="session")
-        st.select_slider(
-            "Smoothing (steps)",
-            (1, 5, 10, 25, 50, 100, 250, 500),
-            25,
-            key="view_window",
-            width=220,
-            help="The bold train line is the mean of so many steps; the thin one behind it is every step.",
-            persist_state="session",
-        )
-        st.toggle("Logarithmic loss", key="view_log", persist_state="session")
+    downloads(view, None)
 
 
 def empty_panel() -> None:

@@ -35,6 +35,12 @@ def start_run() -> None:
 
 
 @controlled
+def start_changed(config: TrainConfig) -> None:
+    """Start a run with the settings that a verdict advises, and show it."""
+    start_config(config)
+
+
+@controlled
 def resume_run(run_id: str) -> None:
     """Go on with a run that has ended early, and show it. Problems are kept for the page."""
     try:
@@ -44,6 +50,13 @@ def resume_run(run_id: str) -> None:
         return
     st.session_state.start_problem = ""
     show_run(run_id)
+
+
+@controlled
+def resume_all(ids: list[str]) -> None:
+    """Go on with several runs, one after the other; the first is shown."""
+    for run_id in reversed(ids):
+        resume_run(run_id)
 
 
 @controlled

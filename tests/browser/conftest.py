@@ -48,7 +48,7 @@ def open_page(browser: BrowserContext) -> Iterator[Callable[..., Page]]:
         page.on("request", lambda request: elsewhere(request.url))
         page.goto(url)
         page.get_by_role("heading", level=1).wait_for()
-        page.locator(ready).wait_for()
+        page.locator(ready).wait_for(state="attached")  # on a phone it is behind a button
         return page
 
     def elsewhere(url: str) -> None:

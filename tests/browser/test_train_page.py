@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 from core.runs.info import list_runs, read_info
 from core.status import RunStatus
 from tests.helpers.servers import Server
-from tests.helpers.train_page import LONG, badge, points, start, stop, wait_for_points
+from tests.helpers.train_page import LONG, badge, open_tab, points, start, stop, wait_for_points
 from tests.helpers.waits import wait_for
 
 
@@ -29,7 +29,8 @@ def test_a_newcomer_starts_watches_pauses_reloads_stops_and_starts_again(server:
     wait_for_points(page, 20)
     before = points(page)
     wait_for_points(page, before + 10)
-    expect(page.get_by_text("ln 10 = 2.303")).to_be_visible()
+    expect(page.get_by_text("guessing: ln 10 = 2.303").first).to_be_visible()
+    expect(page.get_by_text("First loss 2.3")).to_be_visible()
 
     page.get_by_role("button", name="Pause").click()
     badge(page, "Paused")
@@ -80,6 +81,77 @@ def test_zoom_and_hidden_lines_survive_refreshes(server: Server, open_page):
     stop(page)
 
 
+# (width, height, the most that may lie above the loss curve, whether the whole accuracy curve is on the first screen)
+SCREENS = [(1440, 900, 420, True), (1280, 720, 420, True), (1920, 1080, 420, True), (390, 844, 520, False)]
+
+
+def curves_come_first(page, what):
+    """The loss begins high on the first screen at every size, and nothing is wider than the window."""
+    for width, height, most, both in SCREENS:
+        page.set_viewport_size({"width": width, "height": height})
+        page.wait_for_function(
+            """([most, width]) => { const plot = document.querySelector("[data-chart=loss] .nsewdrag")?.getBoundingClientRect();
+            return plot && plot.top <= most && plot.right <= width; }""",
+            arg=[most, width],
+            timeout=15_000,
+        )
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, what
+        if both:
+            bottom = "document.querySelector('[data-chart=accuracy] .nsewdrag').getBoundingClientRect().bottom"
+            assert page.evaluate(bottom) < height, what
+
+
+def test_the_curve_comes_first_in_every_state_at_every_size(server: Server, open_page):
+    """Without MNIST, so with its note; while it trains, with a queue, paused, stopped, and failed with its verdict."""
+    page = open_page(server.url + LONG + "&seed=41")
+    first = start(page)
+    wait_for_points(page, 20)
+    curves_come_first(page, "training")
+    other = open_page(server.url + LONG + "&seed=42")
+    start(other)
+    expect(other.get_by_text("It waits for its turn")).to_be_visible()
+    assert other.get_by_text("It waits for its turn").bounding_box()["y"] < 420
+    expect(page.get_by_text("Queue: 1 waits")).to_be_visible()
+    curves_come_first(page, "with a queue")
+    page.set_viewport_size({"width": 1440, "height": 900})
+    page.get_by_role("button", name="Pause").click()
+    badge(page, "Paused")
+    curves_come_first(page, "paused")
+    page.set_viewport_size({"width": 1440, "height": 900})
+    stop(other)
+    stop(page)
+    assert read_info(server.runs / first).status == RunStatus.STOPPED
+    curves_come_first(page, "stopped")
+    failing = open_page(server.url + "/?dataset=mnist_sample&model=mlp&optimizer=sgd&learning_rate=1000000")
+    start(failing)
+    expect(failing.get_by_text("The loss became")).to_be_visible()
+    curves_come_first(failing, "failed")
+
+
+def test_a_chart_is_enlarged_and_made_small_again(server: Server, open_page):
+    page = open_page(server.url + LONG + "&seed=51")
+    start(page)
+    wait_for_points(page, 10)
+    plot, button = page.locator("[data-chart=loss]"), page.get_by_label("Enlarge this chart").first
+    small = plot.bounding_box()
+    button.click()
+    drawn = "document.querySelector('[data-chart=loss]')._fullLayout.width"
+    page.wait_for_function(f"{drawn} > {1.5 * small['width']}")
+    assert plot.bounding_box()["height"] > 1.5 * small["height"]
+    button.click()
+    page.wait_for_function(f"{drawn} < {1.1 * small['width']}")
+    stop(page)
+
+
+def test_on_a_phone_one_labelled_button_leads_to_the_settings_and_start(server: Server, open_page):
+    page = open_page(server.url, 390, 844)
+    label = "getComputedStyle(document.querySelector('[data-testid=stExpandSidebarButton]'), '::after').content"
+    assert page.evaluate(label) == '"Pages, settings and Start"'
+    page.get_by_test_id("stExpandSidebarButton").click()
+    expect(page.locator(".st-key-start button")).to_be_in_viewport()
+    page.get_by_test_id("stSidebarCollapseButton").locator("button").click()
+
+
 def test_a_double_click_is_one_run_and_a_second_tab_finds_it(server: Server, open_page):
     page = open_page(server.url + LONG + "&seed=11")
     before = len(list_runs(server.runs))
@@ -102,7 +174,7 @@ def test_a_second_start_waits_in_line(server: Server, open_page):
     expect(other.get_by_role("button", name="Add to the queue")).to_be_visible()
     second = start(other)
     badge(other, "Queued")
-    expect(other.get_by_text("seed 22").first).to_be_visible()
+    expect(other.locator(".st-key-run_head input")).to_have_value(re.compile("seed 22"))
     stop(page)
     wait_for(lambda: read_info(server.runs / second).status == RunStatus.RUNNING)
     assert read_info(server.runs / first).status == RunStatus.STOPPED
@@ -113,8 +185,10 @@ def test_a_second_start_waits_in_line(server: Server, open_page):
 def test_a_finished_run_shows_its_result_and_gives_its_files(server: Server, open_page):
     page = open_page(server.url + "/?dataset=mnist_sample&train_size=640&epochs=2&model=mlp")
     run_id = start(page)
-    expect(page.get_by_text("Test accuracy")).to_be_visible(timeout=60_000)
-    expect(page.get_by_text("What it gets wrong")).to_be_visible()
+    expect(page.locator(".digit-lab-band").get_by_text("Test accuracy")).to_be_visible(timeout=60_000)
+    expect(page.get_by_text("Most confidently wrong")).to_be_visible()
+    assert page.title().endswith("Finished - Digit Lab")
+    open_tab(page, "Files")
     for name, ending in (("Metrics (CSV)", "steps.csv"), ("Settings (JSON)", "config.json"), ("Charts (HTML)", "charts.html")):
         with page.expect_download() as download:
             page.get_by_role("button", name=name).click()
@@ -127,7 +201,7 @@ def test_a_finished_run_shows_its_result_and_gives_its_files(server: Server, ope
 def test_nothing_sticks_out_and_every_control_has_a_name(server: Server, open_page, width, height, scheme):
     page = open_page(server.url + "/?dataset=mnist_sample&train_size=640&epochs=1&model=mlp", width, height, scheme)
     start(page)
-    expect(page.get_by_text("Test accuracy")).to_be_visible(timeout=60_000)
+    expect(page.locator(".digit-lab-band").get_by_text("Test accuracy")).to_be_visible(timeout=60_000)
     wait_for_points(page, 5)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     wide = page.evaluate(

@@ -33,9 +33,19 @@ def run_in(url: str) -> str:
 def start(page: Page) -> str:
     """Press Start; returns the id of the new run, which the address then names."""
     before = run_in(page.url)
+    narrow = page.viewport_size["width"] < 640
+    if narrow and page.get_by_test_id("stExpandSidebarButton").is_visible():  # a browser remembers that it was open
+        page.get_by_test_id("stExpandSidebarButton").click()
     page.locator(".st-key-start button").click()
     page.wait_for_url(lambda url: run_in(url) not in ("", before))
+    if narrow:
+        page.get_by_test_id("stSidebarCollapseButton").locator("button").click()
     return run_in(page.url)
+
+
+def open_tab(page: Page, name: str) -> None:
+    """Open one of a run's tabs."""
+    page.get_by_role("tab", name=name).click()
 
 
 def stop(page: Page) -> None:

@@ -7,10 +7,19 @@ from core.events import STEP_DTYPE, Validated
 from core.runs.history import StepHistory
 from core.runs.reader import RunView
 from core.transfer.metrics_files import metrics_csv
+from dashboard import theme
 from dashboard.charts import evaluation_charts
 from dashboard.charts.live_chart import message
-from dashboard.charts.run_charts import View, figure, run_charts, schedule_figure, standalone_html
-from dashboard.train.evaluation import first_loss_words
+from dashboard.charts.run_charts import (
+    AT_THE_EDGE,
+    View,
+    figure,
+    first_loss_words,
+    on_log_axis,
+    run_charts,
+    schedule_figure,
+    standalone_html,
+)
 from tests.helpers.recordings import SMALL_SCORE, snapshot_of, steps
 from tests.helpers.trainings import SAMPLE
 
@@ -64,6 +73,47 @@ def test_a_browser_that_missed_a_message_notices():
     assert not browser.receive(message(drawn, sent, complete, "/x", "r"))
 
 
+def chart(name, view, how=None):
+    """One chart of a run, whole."""
+    return next(one for one in run_charts(view, how or View())[0] if one.id == name)
+
+
+def test_on_logarithmic_axes_wrong_answers_take_the_place_of_right_ones_and_zeros_are_marked():
+    view = snapshot_of(40, losses=np.r_[np.linspace(2.3, 0.1, 38), 0, 0].astype(np.float32))
+    right, wrong = chart("accuracy", view), chart("accuracy", view, View(log=True))
+    assert (right.log, wrong.log, wrong.title, wrong.y_title) == (False, True, "Wrong answers", "wrong (%)")
+    for one, other in zip(right.lines, wrong.lines, strict=True):
+        assert one.name == other.name
+        assert other.y == pytest.approx(100 - one.y)
+    loss = chart("loss", view, View(log=True))
+    lines = on_log_axis(loss.lines)
+    assert all((line.y > 0).all() for line in lines)
+    (mark,) = (line for line in lines if line.name == AT_THE_EDGE)
+    assert mark.x.tolist() == [39, 40]
+    assert mark.y[0] < min(line.y[line.y > 0].min() for line in loss.lines)
+    assert AT_THE_EDGE in [trace.name for trace in figure(loss).data]
+    assert AT_THE_EDGE not in [trace.name for trace in figure(chart("loss", view)).data]
+
+
+def test_a_loss_that_ran_away_is_drawn_on_a_logarithmic_axis_and_says_so():
+    losses = np.full(50, 2.0, np.float32)
+    assert not chart("loss", snapshot_of(50, losses)).log
+    losses[30] = 1e20
+    away = chart("loss", snapshot_of(50, losses))
+    assert away.log
+    assert "since the loss ran away" in away.note
+    losses[30] = np.inf  # no height: a cross says it
+    assert not chart("loss", snapshot_of(50, losses)).log
+
+
+def test_guessing_is_a_line_across_the_loss():
+    height, words = chart("loss", snapshot_of(5)).mark
+    assert height == pytest.approx(np.log(10))
+    assert "ln 10 = 2.303" in words
+    assert figure(chart("loss", snapshot_of(5))).layout.shapes[0].y0 == height
+    assert "First loss 2.30: guessing, as it should be" in chart("loss", snapshot_of(5)).note
+
+
 def test_spikes_nan_and_counts_are_shown():
     losses = np.full(100_000, 0.5, np.float32)
     losses[5_000], losses[70_000] = 50, np.nan
@@ -78,10 +128,10 @@ def test_spikes_nan_and_counts_are_shown():
 
 
 def test_without_a_gpu_the_chart_says_so_and_with_one_shows_its_total():
-    memory = run_charts(snapshot_of(10), View())[0][-1]
-    assert "it trains on the CPU" in memory.title
+    memory = chart("memory", snapshot_of(10))
+    assert memory.title == "Memory of this process"
     assert memory.lines[0].y.tolist() == [500]
-    with_gpu = run_charts(snapshot_of(10, total=8 * 2**30), View())[0][-1]
+    with_gpu = chart("memory", snapshot_of(10, total=8 * 2**30))
     assert "8.0 GiB" in with_gpu.title
     assert [line.name for line in with_gpu.lines] == ["allocated", "reserved", "peak"]
 
@@ -104,10 +154,11 @@ def test_confusion_and_digits():
     assert matrix.data[0].z[3][3] == 0
     assert matrix.data[0].z[3][4] == 1
     assert matrix.data[0].text[3][3] == 10
-    bars = evaluation_charts.per_digit_figure(SMALL_SCORE.confusion, SMALL_SCORE.unanswered_by_label).data[0].y
+    bars = evaluation_charts.per_digit_figure(SMALL_SCORE.confusion, SMALL_SCORE.unanswered_by_label, theme.TEST).data[0].y
     assert bars[0] == pytest.approx(100 * 10 / 11)
     assert bars[9] == 100
-    half = evaluation_charts.per_digit_figure(SMALL_SCORE.confusion, (0,) * 9 + (int(sum(SMALL_SCORE.confusion[9])),)).data[0].y
+    unanswered = (0,) * 9 + (int(sum(SMALL_SCORE.confusion[9])),)
+    half = evaluation_charts.per_digit_figure(SMALL_SCORE.confusion, unanswered, theme.TEST).data[0].y
     assert half[9] == 50  # what gets no answer is wrong
 
 
@@ -118,7 +169,7 @@ def test_the_schedule_preview_is_drawn():
 
 @pytest.mark.parametrize(
     ("loss", "word"),
-    [(2.303, "As it should"), (2.5, "As it should"), (9.0, "Higher"), (0.3, "Lower"), (float("nan"), "not finite")],
+    [(2.303, "as it should"), (2.5, "as it should"), (9.0, "higher"), (0.3, "lower"), (float("nan"), "not finite")],
 )
 def test_the_first_loss_is_explained(loss, word):
     assert word in first_loss_words(loss)

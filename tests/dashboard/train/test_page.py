@@ -7,6 +7,7 @@ import pytest
 
 import core.execution.process
 from core.runs.info import list_runs
+from core.runs.reader import read_config
 from core.status import RunStatus
 from dashboard.shell import refresh, run_session, torch_ready
 from tests.helpers.pages import button, session_is_warm, texts
@@ -20,6 +21,17 @@ def quick(app):
     app.text_input(key="setting_train_size").set_value("320")
     app.text_input(key="setting_validation_size").set_value("100")
     return app.run()
+
+
+def open_tab(app, name):
+    """A tab of the run, as a click opens it."""
+    app.session_state["run_tabs"] = name
+    return app.run()
+
+
+def chooser(app):
+    """The headline's choice of another run; its key names the run and the labels it was drawn with."""
+    return next(one for one in app.selectbox if one.label == "Run shown")
 
 
 def test_the_first_page_teaches_and_offers_one_thing(app):
@@ -40,9 +52,12 @@ def test_a_run_from_the_form_to_its_result(app, tmp_path):
     app.run()
     assert not app.exception
     shown = texts(app)
-    assert f"Test accuracy {run.test_accuracy:.2%}" in shown
-    assert "ln 10 = 2.303" in shown
+    assert f"Test accuracy {100 * run.test_accuracy:.2f} %" in shown
     assert "Most confidently wrong" in shown
+    (band,) = (one.proto.body for one in app.get("html") if 'class="digit-lab-band"' in one.proto.body)
+    assert f"<small>Test accuracy</small><b>{100 * run.test_accuracy:.2f} %</b>" in band
+    assert "Trained for 10 steps" in band
+    assert 'value="1.0000"' in band
     assert app.query_params["run"] in ([run.run_id], run.run_id)
 
 
@@ -117,7 +132,7 @@ def test_a_broken_link_says_what_was_left_out_and_keeps_the_rest(app):
     app.query_params["batch_size"] = "32"
     app.run()
     assert not app.exception
-    assert len(app.warning) == 2
+    assert len(app.warning) == 1
     assert all(word in texts(app) for word in ("epochs", "rate", "a number such as 0.001", "between 1 and"))
     assert "abc" not in texts(app)  # whoever made the link has no voice on the page
     assert app.text_input(key="setting_epochs").value == "10"
@@ -148,8 +163,17 @@ def test_a_failed_run_shows_its_reason_and_details(app, tmp_path):
     wait_for(lambda: any(one.status == RunStatus.FAILED for one in list_runs(tmp_path / "runs")))
     app.run()
     assert not app.exception
-    assert any("learning rate" in one.value for one in app.error)
+    assert "The loss became" in texts(app)
+    assert not any(one.label.startswith("Resume") and not one.disabled for one in app.button)  # it would fail again
+    open_tab(app, "Settings")
+    assert "Try a learning rate ten times lower" in texts(app)
     assert any("Traceback" in one.value for one in app.code)
+    app.get_by_key("mend_fork").click().run()  # what the verdict advises, with one click
+    assert not app.exception
+    child = list_runs(tmp_path / "runs")[0]
+    assert child.parent == list_runs(tmp_path / "runs")[1].run_id
+    assert read_config(tmp_path / "runs" / child.run_id).learning_rate == 1e5
+    core.execution.process.get_trainer().stop(child.run_id)
 
 
 def test_the_environment_page_ends_in_a_text_to_copy(app):
@@ -181,9 +205,9 @@ def test_a_run_that_ended_early_is_resumed_from_its_panel(app, tmp_path, status)
     app.query_params["run"] = run_id
     app.run()
     assert not app.exception
-    assert "bit for bit as if it had never stopped" in texts(app)
-    assert "2 checkpoints to resume from" in texts(app)
-    button(app, "Resume").click().run()
+    resume = app.get_by_key("take_up")
+    assert "bit for bit as if it had never stopped" in resume.help
+    resume.click().run()
     assert not app.exception
     snapshot = wait_for_status(core.execution.process.get_trainer(), runs, run_id, RunStatus.FINISHED)
     assert snapshot.info.resumes == 1
@@ -196,9 +220,9 @@ def test_the_page_finds_a_run_that_a_crash_left_unfinished(app, tmp_path):
     other = ended_run(runs)
     app.query_params["run"] = other
     app.run()
-    assert f"Interrupted: run {run_id}" in texts(app)
+    assert f"of {SAMPLE.total_steps() * 5}" in texts(app)
     button(app, "Not now").click().run()
-    assert "Interrupted: run" not in texts(app)
+    assert not any(one.label == "Resume it" for one in app.button)
     del app.session_state["runs_put_aside"]
     app.run()
     button(app, "Resume it").click().run()
@@ -206,7 +230,7 @@ def test_the_page_finds_a_run_that_a_crash_left_unfinished(app, tmp_path):
     assert app.session_state["shown_run"] == run_id
     wait_for_status(core.execution.process.get_trainer(), runs, run_id, RunStatus.FINISHED)
     app.run()
-    assert "Interrupted: run" not in texts(app)
+    assert not any(one.label == "Resume it" for one in app.button)
 
 
 def test_a_run_without_a_state_offers_no_resume_and_a_deleted_one_says_so(app, tmp_path):
@@ -216,11 +240,11 @@ def test_a_run_without_a_state_offers_no_resume_and_a_deleted_one_says_so(app, t
     app.run()
     for path in (runs / run_id / "states").iterdir():
         path.unlink()
-    button(app, "Resume").click().run()
+    app.get_by_key("take_up").click().run()
     assert not app.exception
     assert "keeps no saved state to go on from" in texts(app).replace("\\", "")
     app.run()
-    assert not any(one.label == "Resume" and not one.disabled for one in app.button)
+    assert not any(one.key == "take_up" for one in app.button)
 
 
 @pytest.mark.parametrize("kind", ["resume"])
@@ -230,7 +254,7 @@ def test_a_proof_is_one_button(app, tmp_path, kind):
     app.query_params["run"] = run_id
     app.run()
     wait_for(session_is_warm)
-    app.run()
+    open_tab(app, "Proofs")
     button(app, f"Prove that it {kind}s").click().run()
     assert not app.exception
     assert any(one.label == "Stop the proof" for one in app.button)
@@ -245,8 +269,7 @@ def test_a_fork_changes_one_thing_and_names_its_parent(app, tmp_path):
     app.query_params["run"] = run_id
     app.run()
     wait_for(session_is_warm)
-    app.session_state[f"fork_open_{run_id}"] = True
-    app.run()
+    open_tab(app, "Fork")
     assert not app.exception
     assert "Nothing is changed" in texts(app)
     app.multiselect(key=f"fork_names_{run_id}").set_value(["learning_rate", "optimizer"]).run()
@@ -263,11 +286,10 @@ def test_a_fork_changes_one_thing_and_names_its_parent(app, tmp_path):
     assert child != run_id
     snapshot = wait_for_status(core.execution.process.get_trainer(), runs, child, RunStatus.FINISHED)
     assert (snapshot.info.parent, snapshot.config.learning_rate, snapshot.config.optimizer) == (run_id, 1e-5, "sgd")
-    app.run()
+    open_tab(app, "Settings")
     assert f"Starts from run {run_id}" in texts(app)
     # The child has reached its end: it asks for more epochs and what its learning rate is to do.
-    app.session_state[f"fork_open_{child}"] = True
-    app.run()
+    open_tab(app, "Fork")
     assert app.text_input(key=f"fork_{child}_epochs").value == "15"
 
 
@@ -279,10 +301,9 @@ def test_an_old_message_about_a_widget_that_is_gone_chooses_nothing(app, tmp_pat
     first, second = ended_run(runs), ended_run(runs)
     app.query_params["run"] = first
     app.run()
-    box = app.selectbox(key=f"run_choice_{first}")
-    box.set_value(second).run()
+    chooser(app).set_value(second).run()
     assert app.session_state["shown_run"] == second
-    app.selectbox(key=f"run_choice_{second}").set_value(first).run()
+    chooser(app).set_value(first).run()
     assert app.session_state["shown_run"] == first
 
     import streamlit as st
@@ -310,10 +331,10 @@ def test_a_link_is_taken_over_whole_and_what_it_names_wrongly_is_told(app):
     assert not app.exception
     sizes = [app.text_input(key=f"setting_{name}").value for name in ("train_size", "validation_size", "workers")]
     assert sizes == ["4400", "100", "2"]
-    shown = texts(app).replace("\\", "")
-    assert "setting epoch was left out: there is no such setting; epochs is one" in shown
-    assert "setting seed was left out: must be a whole number" in shown
-    assert "setting train_size" not in shown
+    (told,) = (one.value.replace("\\", "") for one in app.warning)
+    assert "epoch: there is no such setting; epochs is one" in told
+    assert "seed: must be a whole number" in told
+    assert "train_size" not in told
 
 
 def test_of_a_link_that_fits_nowhere_the_rest_is_kept():
@@ -327,7 +348,7 @@ def test_of_a_link_that_fits_nowhere_the_rest_is_kept():
 def test_a_runs_settings_fill_the_form_again(app, tmp_path):
     run_id = ended_run(tmp_path / "runs", learning_rate=0.02, batch_size=32)
     app.query_params["run"] = run_id
-    app.run()
+    open_tab(app, "Settings")
     button(app, "Use these settings").click().run()
     assert not app.exception
     assert app.text_input(key="setting_learning_rate").value == "0.02"
@@ -340,11 +361,14 @@ def test_the_queue_is_shown_and_chooses_the_run(app, tmp_path):
     ids = [trainer.start(dataclasses.replace(SAMPLE, epochs=500, seed=seed), runs, runs) for seed in range(3)]
     wait_for_status(trainer, runs, ids[0], RunStatus.RUNNING)
     app.run()
-    (queue,) = (one for one in app.pills if one.label == "Queue")
-    assert queue.options == [f"Now: {ids[0]}", f"2. {ids[1]}", f"3. {ids[2]}"]
-    queue.set_value(ids[2]).run()
+    waiting = {one.key: one for one in app.button if (one.key or "").startswith("queue_")}
+    assert list(waiting) == [f"queue_{run_id}" for run_id in ids]
+    assert [one.label.split()[0] for one in waiting.values()] == ["Now:", "1.", "2."]
+    assert "seed 2" in waiting[f"queue_{ids[2]}"].label
+    waiting[f"queue_{ids[2]}"].click().run()
     assert app.session_state["shown_run"] == ids[2]
-    assert "Waits: 2 runs before it" in "".join(one.text for one in app.get("progress"))
+    (band,) = (one.proto.body for one in app.get("html") if 'class="digit-lab-band"' in one.proto.body)
+    assert "<small>Waits in line</small><b>2 runs</b> <span>before it</span>" in band
     for run_id in reversed(ids):
         trainer.stop(run_id)
 
