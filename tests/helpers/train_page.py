@@ -34,13 +34,23 @@ def start(page: Page) -> str:
     """Press Start; returns the id of the new run, which the address then names."""
     before = run_in(page.url)
     narrow = page.viewport_size["width"] < 640
-    if narrow and page.get_by_test_id("stExpandSidebarButton").is_visible():  # a browser remembers that it was open
-        page.get_by_test_id("stExpandSidebarButton").click()
+    if narrow:
+        open_sidebar(page)
     page.locator(".st-key-start button").click()
     page.wait_for_url(lambda url: run_in(url) not in ("", before))
     if narrow:
         page.get_by_test_id("stSidebarCollapseButton").locator("button").click()
     return run_in(page.url)
+
+
+def open_sidebar(page: Page) -> None:
+    """On a phone: what leads to the settings and Start. A browser remembers a sidebar that was left open."""
+    page.wait_for_function(
+        """() => document.querySelector("[data-testid=stExpandSidebarButton]")
+        || document.querySelector("[data-testid=stSidebar]")?.ariaExpanded === "true" """
+    )
+    if page.get_by_test_id("stExpandSidebarButton").is_visible():
+        page.get_by_test_id("stExpandSidebarButton").click()
 
 
 def open_tab(page: Page, name: str) -> None:
