@@ -37,15 +37,17 @@ PAGE_STYLE = """<style>
 .stElementContainer:has(> .stHtml > style), .stElementContainer:has(.digit-lab-unseen) { position: absolute; }
 .st-key-run_verdict p { font-size: 0.9rem; }
 .st-key-run_panel > [data-testid="stLayoutWrapper"] > [data-testid="stVerticalBlock"] { gap: 0.6rem; }
+/* What opens the sidebar is a bare arrow; it is the only way to the settings and to Start. */
+[data-testid="stExpandSidebarButton"] { width: auto; padding: 0 0.5rem; }
+[data-testid="stExpandSidebarButton"]::after { font-size: 0.9rem; }
+body:has(.st-key-run_panel) [data-testid="stExpandSidebarButton"]::after { content: "Settings and Start"; }
 @media (min-width: 641px) { .st-key-run_verdict { flex-wrap: nowrap; } }
 @media (max-width: 640px) {
   /* The curves first: how they are drawn stands below them, then the tabs. */
   [data-testid="stLayoutWrapper"]:has(> .st-key-chart_bar) { order: 1; }
   [data-testid="stLayoutWrapper"]:has(> .st-key-run_rest) { order: 2; }
   [data-testid="stLayoutWrapper"]:has(> .st-key-run_controls):not(:has(button:enabled)) { display: none; }
-  /* What opens the sidebar is a bare arrow; here it is the only way to the settings and to Start. */
-  [data-testid="stExpandSidebarButton"] { width: auto; padding: 0 0.5rem; }
-  [data-testid="stExpandSidebarButton"]::after { content: "Pages"; font-size: 0.9rem; }
+  [data-testid="stExpandSidebarButton"]::after { content: "Pages"; }
   body:has(.st-key-run_panel) [data-testid="stExpandSidebarButton"]::after { content: "Pages, settings and Start"; }
   .st-key-run_controls .stButton button { padding: 0.25rem 0.5rem; }
   .stMainBlockContainer { padding-left: 1rem; padding-right: 1rem; }

@@ -11,6 +11,7 @@ from core.runs.info import list_runs, read_info
 from tests.helpers.picture_files import PICTURES
 from tests.helpers.servers import Server, start_server, stop_server
 from tests.helpers.shapes import DIGITS
+from tests.helpers.train_page import start
 from tests.helpers.waits import wait_for
 
 CANVAS = ".st-key-draw_canvas canvas.upper-canvas"
@@ -101,7 +102,7 @@ def test_the_drawing_survives_page_changes_a_theme_switch_and_a_training(draw, s
     assert ink(page) == white
 
     other = open_page(f"{server.url}/?epochs=300&train_size=2000")
-    other.locator(".st-key-start button").click()
+    start(other)
     other.wait_for_url(lambda url: "run=" in url)
     other.close()
     page.get_by_role("radio", name="My test set").click()

@@ -7,6 +7,7 @@ from playwright.sync_api import Page, expect
 
 from core.runs.info import list_runs
 from tests.helpers.servers import Server
+from tests.helpers.train_page import start
 
 TITLES = (
     "One switch",
@@ -107,7 +108,7 @@ def test_nothing_is_wider_than_the_screen(modes, width, height, scheme):
 def test_a_run_in_training_is_looked_at_without_waiting_for_it(modes, server, open_page):
     modes()  # a model is there
     train = open_page(f"{server.url}/?model=lab_cnn&epochs=200&dropout=0.5&dataset=mnist_sample")
-    train.locator(".st-key-start button").click()
+    start(train)
     expect(train.get_by_text(re.compile(r"Epoch \d+ of 200"))).to_be_visible()
     page = open_page(f"{server.url}/modes?run={train.url.partition('run=')[2]}", ready=".st-key-m_newer button")
     done(page)

@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 from core.runs.info import list_runs, read_info
 from core.status import RunStatus
 from tests.helpers.servers import Server
-from tests.helpers.train_page import LONG, badge, open_tab, points, start, stop, wait_for_points
+from tests.helpers.train_page import LONG, badge, open_sidebar, open_tab, points, start, stop, wait_for_points
 from tests.helpers.waits import wait_for
 
 
@@ -147,7 +147,7 @@ def test_on_a_phone_one_labelled_button_leads_to_the_settings_and_start(server: 
     page = open_page(server.url, 390, 844)
     label = "getComputedStyle(document.querySelector('[data-testid=stExpandSidebarButton]'), '::after').content"
     assert page.evaluate(label) == '"Pages, settings and Start"'
-    page.get_by_test_id("stExpandSidebarButton").click()
+    open_sidebar(page)
     expect(page.locator(".st-key-start button")).to_be_in_viewport()
     page.get_by_test_id("stSidebarCollapseButton").locator("button").click()
 

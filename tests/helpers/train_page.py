@@ -33,18 +33,16 @@ def run_in(url: str) -> str:
 def start(page: Page) -> str:
     """Press Start; returns the id of the new run, which the address then names."""
     before = run_in(page.url)
-    narrow = page.viewport_size["width"] < 640
-    if narrow:
-        open_sidebar(page)
+    open_sidebar(page)
     page.locator(".st-key-start button").click()
     page.wait_for_url(lambda url: run_in(url) not in ("", before))
-    if narrow:
+    if page.viewport_size["width"] < 640:
         page.get_by_test_id("stSidebarCollapseButton").locator("button").click()
     return run_in(page.url)
 
 
 def open_sidebar(page: Page) -> None:
-    """On a phone: what leads to the settings and Start. A browser remembers a sidebar that was left open."""
+    """What leads to the settings and Start. A browser remembers whether it was open, and on a phone it begins closed."""
     page.wait_for_function(
         """() => document.querySelector("[data-testid=stExpandSidebarButton]")
         || document.querySelector("[data-testid=stSidebar]")?.ariaExpanded === "true" """
