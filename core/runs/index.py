@@ -2,6 +2,7 @@
 
 import functools
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -154,7 +155,7 @@ def read_row(folder: Path) -> RunRow | None:
     return RunRow(info, notes, config, " ".join(problems))
 
 
-def differing(rows: list[RunRow]) -> dict[str, list[str]]:
+def differing(rows: Sequence[RunRow]) -> dict[str, list[str]]:
     """Settings in which runs differ: name -> the value of each, as text; "?" where settings cannot be read."""
     configs = [row.config.to_dict() if row.config else None for row in rows]
     names = next((list(config) for config in configs if config), [])

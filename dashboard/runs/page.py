@@ -7,7 +7,7 @@ from dashboard import wording
 from dashboard.runs import session as runs_session
 from dashboard.runs.compare import all_runs, compare
 from dashboard.runs.sweep import sweep_panel
-from dashboard.runs.table import actions, below_table, runs_table, undo_row
+from dashboard.runs.table import actions, below_table, runs_table, sort_row, undo_row
 
 WORKING, IDLE = 2.0, 10.0  # seconds between refreshes: while something changes, and as a heartbeat
 
@@ -43,6 +43,7 @@ def _refreshing(was_working: bool) -> None:
             "A word with - before it must not occur.",
             persist_state="session",
         )
+        rows = sort_row(rows)
         st.toggle("Archived runs too", key=runs_session.ARCHIVED_KEY, persist_state="session")
         st.caption(f"{len(rows):,} of {total:,} runs", width="content")
     if unknown:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 SWEEP_JOB = "sweep"
 SEARCH_KEY, ARCHIVED_KEY = "runs_search", "runs_archived"
+ORDER_KEY, UPWARDS_KEY = "runs_order", "runs_upwards"
 
 
 def listed_rows() -> tuple[list[RunRow], int, list[str]]:

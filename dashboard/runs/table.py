@@ -2,13 +2,17 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
 import pandas as pd
 import streamlit as st
 
+from core.config.presets import PRESETS
+from core.config.text import format_value
+from core.config.train_config import field_kind, settings
 from core.execution.process import get_jobs, get_readers
 from core.runs.folder import RunFolder, runs_root
-from core.runs.index import RunRow
+from core.runs.index import RESULTS, RunRow, differing
 from core.runs.notes import MAX_NAME, MAX_NOTE
 from core.runs.trash import deleted_bytes, deleted_runs
 from core.transfer.run_zip import Unpacked, pack_run
@@ -25,7 +29,6 @@ _COLUMNS = {
     "name": st.column_config.TextColumn("Run", width=190, pinned=True),
     "validation": st.column_config.NumberColumn("Validation (%)", format="%.2f", help="Best accuracy on validation digits."),
     "test": st.column_config.NumberColumn("Test (%)", format="%.2f", help="Accuracy on test digits, scored at the end."),
-    "changed": st.column_config.TextColumn("Differs from the default", width=330),
     "rate": st.column_config.NumberColumn("Images/s", format="%d"),
     "seconds": st.column_config.NumberColumn("Training (s)", format="%.1f"),
     "started": st.column_config.DatetimeColumn("Started", format="YYYY-MM-DD HH:mm:ss"),
@@ -33,7 +36,9 @@ _COLUMNS = {
     "tags": st.column_config.ListColumn("Tags"),
     "note": st.column_config.TextColumn("Note", width=200),
     "parent": st.column_config.TextColumn("Parent", width=190),
+    "id": st.column_config.TextColumn("Id", width=190),
 }
+MAX_SETTINGS = 12  # columns for settings; more of them are for a file
 
 
 def runs_table(rows: list[RunRow]) -> None:
@@ -47,7 +52,7 @@ def runs_table(rows: list[RunRow]) -> None:
         hide_index=True,
         height=min(420, 38 + 35 * max(2, len(rows))),
         row_height=35,
-        column_config=_COLUMNS,
+        column_config=_COLUMNS | _setting_columns(rows),
         on_select=lambda: runs_session.take_selection(key),
         selection_mode="multi-row",
         selection_default={"selection": {"rows": places}},
@@ -58,29 +63,81 @@ def runs_table(rows: list[RunRow]) -> None:
 
 def frame_of(rows: Sequence[RunRow]) -> pd.DataFrame:
     """The rows as the table and its CSV show them."""
-    return pd.DataFrame(
-        {
-            "status": ["Damaged" if row.damage else wording.STATUS_WORDS[row.info.status][0] for row in rows],
-            "name": [row.title for row in rows],
-            "validation": pd.array([_percent(row.result("best_accuracy")) for row in rows], "Float64"),
-            "test": pd.array([_percent(row.result("test_accuracy")) for row in rows], "Float64"),
-            "changed": [row.damage or row.changed or "nothing" for row in rows],
-            "rate": pd.array([row.images_per_second for row in rows], "Float64"),
-            "seconds": pd.array([row.result("train_seconds") for row in rows], "Float64"),
-            "started": [datetime.fromtimestamp(_moment(row)) if _moment(row) else None for row in rows],
-            "preset": [row.info.preset or "" for row in rows],
-            "tags": [list(row.notes.tags) for row in rows],
-            "note": [row.notes.note for row in rows],
-            "parent": [row.info.parent or "" for row in rows],
-        },
-        columns=list(_COLUMNS),
-    )
+    columns = {
+        "status": ["Damaged" if row.damage else wording.STATUS_WORDS[row.info.status][0] for row in rows],
+        "name": [row.title for row in rows],
+        "validation": pd.array([_percent(row.result("best_accuracy")) for row in rows], "Float64"),
+        "test": pd.array([_percent(row.result("test_accuracy")) for row in rows], "Float64"),
+        "rate": pd.array([row.images_per_second for row in rows], "Float64"),
+        "seconds": pd.array([row.result("train_seconds") for row in rows], "Float64"),
+        "started": [datetime.fromtimestamp(_moment(row)) if _moment(row) else None for row in rows],
+        "preset": [PRESETS[row.info.preset].title if row.info.preset in PRESETS else "" for row in rows],
+        "tags": [list(row.notes.tags) for row in rows],
+        "note": [row.notes.note for row in rows],
+        "parent": [row.info.parent or "" for row in rows],
+        "id": [row.run_id for row in rows],
+    }
+    first = ("status", "name", "validation", "test")
+    shown = {name: columns[name] for name in first}
+    shown |= {name: _values(name, rows) for name in _setting_columns(rows)}
+    return pd.DataFrame(shown | {name: values for name, values in columns.items() if name not in first})
+
+
+def _setting_columns(rows: Sequence[RunRow]) -> dict[str, Any]:
+    """A column for each setting in which the rows differ, under the form's own name; numbers sort as numbers."""
+    found = {}
+    for name in list(differing(rows))[:MAX_SETTINGS]:
+        setting = settings()[name]
+        if field_kind(name) in (int, float) and not setting.choices:
+            found[name] = st.column_config.NumberColumn(setting.label, help=setting.help, format=_NUMBERS[field_kind(name)])
+        else:
+            found[name] = st.column_config.TextColumn(setting.label, help=setting.help)
+    return found
+
+
+_NUMBERS = {int: "localized", float: "%g"}
+
+
+def _values(name: str, rows: Sequence[RunRow]) -> Any:
+    """One setting of every row; empty where the settings cannot be read."""
+    values = [getattr(row.config, name) if row.config else None for row in rows]
+    if field_kind(name) in (int, float) and not settings()[name].choices:
+        return pd.array([None if value is None else float(value) for value in values], "Float64")
+    return ["" if value is None else wording.CHOICE_WORDS.get(value, format_value(value)) for value in values]
+
+
+def sort_row(rows: list[RunRow]) -> list[RunRow]:
+    """The rows in the order that a person has chosen. The table's own, by a click on a column, is lost when a run appears."""
+    labels = {name: settings()[name].label for name in _setting_columns(rows)}
+    names: dict[str, str] = {"": "Newest first", **RESULTS, **labels}
+    with st.container(horizontal=True, vertical_alignment="bottom", width="content", gap="xsmall"):
+        by = st.selectbox(
+            "Order",
+            list(names),
+            key=runs_session.ORDER_KEY,
+            format_func=lambda name: names.get(name) or str(name),
+            width=230,
+            persist_state="session",
+        )
+        upwards = st.toggle("Smallest first", key=runs_session.UPWARDS_KEY, persist_state="session", disabled=not by)
+    if not by:
+        return rows
+    known = [(value, row) for row in rows if (value := _sortable(by, row)) is not None]
+    known.sort(key=lambda pair: pair[0], reverse=not upwards)
+    return [row for _, row in known] + [row for row in rows if _sortable(by, row) is None]
+
+
+def _sortable(by: str, row: RunRow) -> Any:
+    """What a row is sorted by; None, which comes last, where it is not known."""
+    if by in RESULTS:
+        return row.result(by)
+    value = getattr(row.config, by, None) if row.config else None
+    return str(value) if settings()[by].choices and value is not None else value
 
 
 def table_csv(rows: Sequence[RunRow]) -> bytes:
-    """The table with each run's id. A text that a spreadsheet would take for a formula is marked as text."""
+    """The table as a file. A text that a spreadsheet would take for a formula is marked as text."""
     frame = frame_of(rows)
-    frame.insert(0, "id", [row.run_id for row in rows])
     frame["tags"] = [", ".join(tags) for tags in frame["tags"]]
     for name in frame.columns:
         if frame[name].dtype == object or str(frame[name].dtype).startswith("str"):

@@ -45,7 +45,7 @@ def open_sidebar(page: Page) -> None:
     """What leads to the settings and Start. A browser remembers whether it was open, and on a phone it begins closed."""
     page.wait_for_function(
         """() => document.querySelector("[data-testid=stExpandSidebarButton]")
-        || document.querySelector("[data-testid=stSidebar]")?.ariaExpanded === "true" """
+        || document.querySelector("[data-testid=stSidebar]")?.getBoundingClientRect().left === 0"""
     )
     if page.get_by_test_id("stExpandSidebarButton").is_visible():
         page.get_by_test_id("stExpandSidebarButton").click()

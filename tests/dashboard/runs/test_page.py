@@ -227,6 +227,25 @@ def test_charts_of_many_runs(tmp_path):
     frame = frame_of(rows)
     assert len(frame) == 40
     assert frame["tags"].map(len).sum() == 4
+    # A column for each setting that differs, under its own name, as numbers where it is one; the id in a column of its own.
+    assert frame["learning_rate"].tolist() == [row.config.learning_rate for row in rows]
+    assert frame["batch_size"].dtype == "Float64"
+    assert "epochs" not in frame or frame["epochs"].nunique() > 1
+    assert frame["id"].tolist() == [row.run_id for row in rows]
+
+
+def test_the_chosen_order_is_kept_when_a_run_appears(page, tmp_path):
+    runs = tmp_path / "runs"
+    rates = (3e-3, 1e-4, 1e-2)
+    ids = {rate: made(runs, learning_rate=rate) for rate in rates}
+    page.run()
+    box = next(one for one in page.selectbox if one.label == "Order")
+    box.set_value("learning_rate").run()
+    assert page.dataframe[0].value["id"].tolist() == [ids[rate] for rate in (1e-2, 3e-3, 1e-4)]
+    next(one for one in page.toggle if one.label == "Smallest first").set_value(True).run()
+    ids[1e-3] = made(runs, learning_rate=1e-3)
+    page.run()
+    assert page.dataframe[0].value["id"].tolist() == [ids[rate] for rate in (1e-4, 1e-3, 3e-3, 1e-2)]
 
 
 def test_a_persons_words_are_no_markup_in_tables_and_curves(page, trainer, tmp_path):
