@@ -155,6 +155,7 @@ def test_on_a_phone_one_labelled_button_leads_to_the_settings_and_start(server: 
 def test_a_double_click_is_one_run_and_a_second_tab_finds_it(server: Server, open_page):
     page = open_page(server.url + LONG + "&seed=11")
     before = len(list_runs(server.runs))
+    open_sidebar(page)
     page.get_by_role("button", name="Start training").dblclick()
     page.wait_for_url(re.compile(r"run="))
     wait_for_points(page, 10)
