@@ -126,7 +126,7 @@ def test_only_the_sessions_touch_streamlits_state_and_caches():
 
 STREAMLIT_FREE = [
     path
-    for pattern in ("*charts.py", "figures.py", "pictures.py", "code.py", "theme.py", "wording.py", "policy.py")
+    for pattern in ("*charts.py", "*figures.py", "pictures.py", "code.py", "theme.py", "wording.py", "policy.py")
     for path in sorted((ROOT / "dashboard").rglob(pattern))
 ]
 

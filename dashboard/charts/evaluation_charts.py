@@ -5,7 +5,7 @@ import functools
 import numpy as np
 import plotly.graph_objects as go
 
-from dashboard.charts.run_charts import Drawn, as_drawn
+from dashboard.charts.run_figures import Drawn, as_drawn
 
 Confusion = tuple[tuple[int, ...], ...]
 

@@ -23,7 +23,8 @@ from streamlit.components.v2 import component
 from core.runs.reader import RunView
 from dashboard import wording
 from dashboard.charts import session as charts_session
-from dashboard.charts.run_charts import PLOT_CONFIG, Chart, Drawn, Line, Sent, View, as_drawn, figure, run_charts
+from dashboard.charts.run_charts import Chart, Line, Sent, View, run_charts
+from dashboard.charts.run_figures import PLOT_CONFIG, Drawn, as_drawn, figure
 from dashboard.shell import refresh
 
 _HERE = Path(__file__).parent

@@ -6,7 +6,7 @@ from core.config.setting import GROUPS
 from core.config.train_config import TrainConfig, field_kind, settings
 from dashboard import wording
 from dashboard.charts.live_chart import plot
-from dashboard.charts.run_charts import schedule_figure
+from dashboard.charts.run_figures import schedule_figure
 from dashboard.settings import form_session
 
 

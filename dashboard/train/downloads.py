@@ -6,7 +6,7 @@ from core.runs.folder import RunFolder
 from core.runs.reader import RunView
 from core.transfer.metrics_files import metrics_csv
 from dashboard import wording
-from dashboard.charts import run_charts
+from dashboard.charts import run_figures
 from dashboard.charts import session as charts_session
 from dashboard.models import model_session
 from dashboard.shell import torch_ready
@@ -38,7 +38,7 @@ def downloads(snapshot: RunView, parent: RunView | None) -> None:
         _script(snapshot)
         st.download_button(
             "Charts (HTML)",
-            exported(lambda: run_charts.standalone_html(snapshot, view, parent).encode()),
+            exported(lambda: run_figures.standalone_html(snapshot, view, parent).encode()),
             f"{run_id}-charts.html",
             "text/html",
             on_click="ignore",

@@ -10,16 +10,8 @@ from core.transfer.metrics_files import metrics_csv
 from dashboard import theme
 from dashboard.charts import evaluation_charts
 from dashboard.charts.live_chart import message
-from dashboard.charts.run_charts import (
-    AT_THE_EDGE,
-    View,
-    figure,
-    first_loss_words,
-    on_log_axis,
-    run_charts,
-    schedule_figure,
-    standalone_html,
-)
+from dashboard.charts.run_charts import View, first_loss_words, run_charts
+from dashboard.charts.run_figures import AT_THE_EDGE, figure, on_log_axis, schedule_figure, standalone_html
 from tests.helpers.recordings import SMALL_SCORE, snapshot_of, steps
 from tests.helpers.trainings import SAMPLE
 
