@@ -41,7 +41,7 @@ def train_run(given: argparse.Namespace) -> int:
     if given.resume is not None:
         run_id = given.resume
         newest = max(RunFolder(run_folder(runs, run_id)).states(), default=0)
-        shown = sum(one.step <= newest for one in trainer.readers.read(runs, run_id).validations)
+        shown = sum(validation.step <= newest for validation in trainer.readers.read(runs, run_id).validations)
         trainer.resume(run_id, data, runs)
     else:
         run_id = trainer.start(config, data, runs, origin=origin)

@@ -87,7 +87,7 @@ def _on_sheet(picture: Picture, sheet: npt.NDArray[np.bool_], part: Grey) -> Pic
 
 def _on_part(picture: Picture, reading: Reading, offset: tuple[float, float], scale: float) -> Reading:
     """A reading of a part of a picture, in the picture's own places."""
-    moved = [replace(one, box=_moved(one.box, offset, scale), drawn=picture.grey) for one in reading.digits]
+    moved = [replace(digit, box=_moved(digit.box, offset, scale), drawn=picture.grey) for digit in reading.digits]
     return replace(reading, digits=tuple(moved), whole=picture.grey if reading.digits else None)
 
 

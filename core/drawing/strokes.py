@@ -84,7 +84,7 @@ def _paths_of(content: Any) -> list[Any]:
     objects = (content or {}).get("objects", [])
     check_objects(len(objects))
     paths = [one for one in objects if str(one.get("type", "")).lower() == "path" and one.get("path")]
-    check_points(sum(_length(one["path"]) for one in paths))
+    check_points(sum(_length(path["path"]) for path in paths))
     return paths
 
 

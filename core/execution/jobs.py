@@ -141,7 +141,7 @@ class Jobs:
         places = MAX_HEAVY_JOBS + MAX_WAITING_JOBS - (0 if asker.controls else _KEPT_PLACES)
         if len(self._heavy_names) >= places:
             return f"{len(self._heavy_names)} experiments work and wait on this server already. Try again in a minute."
-        own = sum(one.asker.address == asker.address and not one.asker.controls for one in self._heavy_names.values())
+        own = sum(ends.asker.address == asker.address and not ends.asker.controls for ends in self._heavy_names.values())
         if not asker.controls and own >= MAX_FROM_ONE_ADDRESS:
             return f"{own} experiments from your address work and wait already. Try again when one is done."
         return ""

@@ -19,14 +19,14 @@ def newest_state(run: Path, up_to: int | None = None) -> SavedState:
         if up_to is not None and step > up_to:
             problems.append(f"{path.name} is of a step whose metrics are missing: they reach to step {up_to:,}. Fork it.")
             continue
-        for one in dict.fromkeys((path, RunFolder(run).state(step, kept=True))):  # of one step there may be both
-            if not one.exists():
+        for file in dict.fromkeys((path, RunFolder(run).state(step, kept=True))):  # of one step there may be both
+            if not file.exists():
                 continue
             try:
-                found = load_state(one)
+                found = load_state(file)
                 if found.step == step:
                     return found
-                problems.append(f"{one.name} holds the state of step {found.step:,}.")
+                problems.append(f"{file.name} holds the state of step {found.step:,}.")
             except CheckpointError as error:
                 problems.append(str(error))
     raise CheckpointError(f"Run {run.name} keeps no state to go on from. {' '.join(problems)}".strip())

@@ -102,7 +102,7 @@ def _compared(
         )
         for index in order[:SHOWN]
     )
-    confusions = np.stack([confusion_of(digits.labels, one) for one in answers])
+    confusions = np.stack([confusion_of(digits.labels, answer) for answer in answers])
     found = {name: int(mask.sum()) for name, mask in counts.items()}
     first, second = (answers == NO_ANSWER).sum(1).tolist()
     return Disagreement(found, confusions, disputes, len(disputed), steps, (first, second))

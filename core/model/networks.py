@@ -50,10 +50,12 @@ def mlp(config: TrainConfig) -> nn.Module:
     """Two linear layers on the flat image."""
     return nn.Sequential(
         OrderedDict(
+            # 784 numbers in a row: from here on the network does not know which pixels were neighbours.
             flatten=nn.Flatten(),
             hidden=nn.Linear(28 * 28, 128),
             relu=nn.ReLU(),
             dropout=Dropout(config.dropout),
+            # Logits, no softmax: cross_entropy takes the logarithm of a softmax itself, in one numerically safe step.
             output=nn.Linear(128, 10),
         )
     )
@@ -64,7 +66,7 @@ def simple_cnn(config: TrainConfig) -> nn.Module:
     # Pooling before ReLU gives the same values as after it and leaves ReLU a quarter of the work.
     return nn.Sequential(
         OrderedDict(
-            conv1=nn.Conv2d(1, 32, 3, padding=1),
+            conv1=nn.Conv2d(1, 32, 3, padding=1),  # padding 1 keeps 28x28 under a 3x3 kernel
             pool1=nn.MaxPool2d(2),
             relu1=nn.ReLU(),
             conv2=nn.Conv2d(32, 64, 3, padding=1),
@@ -72,6 +74,7 @@ def simple_cnn(config: TrainConfig) -> nn.Module:
             relu2=nn.ReLU(),
             flatten=nn.Flatten(),
             dropout=Dropout(config.dropout),
+            # Pooled twice: 28 -> 14 -> 7 pixels a side, in 64 channels.
             output=nn.Linear(64 * 7 * 7, 10),
         )
     )
@@ -79,6 +82,7 @@ def simple_cnn(config: TrainConfig) -> nn.Module:
 
 def cnn_batchnorm(config: TrainConfig) -> nn.Module:
     """simple_cnn with BatchNorm behind each convolution."""
+    # No bias in the convolutions: BatchNorm takes the mean out again, so a bias before it would be learned for nothing.
     momentum = config.batchnorm_momentum
     return nn.Sequential(
         OrderedDict(
@@ -155,6 +159,7 @@ BUILDERS: dict[str, Callable[[TrainConfig], nn.Module]] = {
 
 def build_model(config: TrainConfig) -> nn.Module:
     """The model of a run with its first weights, which follow from the seed alone. On the CPU, float32, train mode."""
+    # Built without memory first: PyTorch's own first weights would be drawn from a generator that everybody else uses, too.
     model = outline(config).to_empty(device="cpu")
     initialise(model, config.seed)
     return model
@@ -192,6 +197,8 @@ def initialise(model: nn.Module, seed: int) -> None:
     generator = torch.Generator().manual_seed(seed_for(seed, "weights"))
     for name, module in model.named_modules():
         if isinstance(module, (nn.Linear, nn.Conv2d)):
+            # a = sqrt(5) makes it uniform within 1/sqrt(fan_in): what Linear and Conv2d have done since PyTorch 0.4, for
+            # no better reason than that (github.com/pytorch/pytorch/issues/15314).
             nn.init.kaiming_uniform_(module.weight, a=math.sqrt(5), generator=generator)
             if module.bias is not None:
                 bound = 1 / math.sqrt(module.weight[0].numel())
@@ -207,6 +214,7 @@ def initialise(model: nn.Module, seed: int) -> None:
                         "reset_parameters() that gives them first values"
                     }
                 )
+            # Forked: the process's generator is put back, or a new layer here would change every draw elsewhere.
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(int(torch.randint(2**62, (), generator=generator)))
                 reset()
@@ -229,6 +237,7 @@ def enter_train_mode(model: nn.Module, config: TrainConfig) -> None:
 
 def reseed_dropout(model: nn.Module, seed: int, step: int) -> None:
     """Give every dropout layer the masks that belong to this step."""
+    # By the step, not drawn on and on: a run that is taken up at any step has the masks of one that never stopped.
     for place, module in enumerate(model.modules()):
         if isinstance(module, Dropout):
             module.reseed(seed_for(seed, "dropout", step, place))

@@ -261,11 +261,13 @@ def _event_of(values: dict[str, Any]) -> Event:
 def _evaluation_of(values: dict[str, Any]) -> Evaluation:
     if len(values["mistakes"]) > MAX_MISTAKES:
         raise ValueError("more mistakes than are ever kept")
-    mistakes = tuple(record(Mistake, {**one, "image": base64.b64decode(one["image"])}) for one in values["mistakes"])
+    mistakes = tuple(record(Mistake, {**value, "image": base64.b64decode(value["image"])}) for value in values["mistakes"])
     found = record(Evaluation, {**values, "mistakes": mistakes})
     whole = len(found.confusion) == 10 and all(len(row) == 10 for row in found.confusion)
     whole = whole and len(found.unanswered_by_label) == 10 and min(found.unanswered_by_label) >= 0
-    if not whole or any(len(one.image) != 784 or {one.label, one.predicted} - set(range(10)) for one in mistakes):
+    if not whole or any(
+        len(mistake.image) != 784 or {mistake.label, mistake.predicted} - set(range(10)) for mistake in mistakes
+    ):
         raise ValueError("an evaluation of something else than ten digits")
     if not 0 <= found.accuracy <= 1 or not 0 <= found.seconds < math.inf or found.unanswered < 0:
         raise ValueError("an accuracy or a time that cannot be")

@@ -82,7 +82,7 @@ def _listed(choices: Mapping[str, str]) -> int:
 def _sampled(sampler: Any, spaces: Mapping[str, Any], runs: int, seed: int) -> list[Mapping[str, Any]]:
     if not 1 <= runs <= MAX_RUNS:
         raise ConfigError({"sweep": f"a random search has 1 to {MAX_RUNS} runs; got {runs:,}"})
-    combinations = float(np.prod([float(len(one)) if isinstance(one, list) else np.inf for one in spaces.values()]))
+    combinations = float(np.prod([float(len(space)) if isinstance(space, list) else np.inf for space in spaces.values()]))
     return list(sampler(dict(spaces), n_iter=int(min(runs, combinations)), random_state=seed))
 
 

@@ -27,7 +27,7 @@ def metrics_columns(snapshot: RunView) -> dict[str, np.ndarray]:
     same columns for every run, whatever became of it: NaN is a value that was measured, a masked entry is none."""
     columns: dict[str, np.ndarray] = {name: snapshot.steps.column(name) for name in STEP_DTYPE.names or ()}
     scores = {name: np.ma.masked_all(len(snapshot.steps), np.float64) for name in SCORES}
-    found = [("validation", one.step, one.evaluation) for one in snapshot.validations]
+    found = [("validation", validation.step, validation.evaluation) for validation in snapshot.validations]
     found += [("test", snapshot.tested.step, snapshot.tested.evaluation)] if snapshot.tested else []
     for kind, step, evaluation in found:
         row = step - 1 - snapshot.info.first_step
@@ -103,7 +103,7 @@ def write_tensorboard(snapshot: RunView, folder: Path) -> None:
                 reports.column(name)[rows],
                 started + reports.column("seconds")[rows],
             )
-        at = snapshot.seconds_at(np.array([one.step for one in snapshot.validations], np.int64)).tolist()
+        at = snapshot.seconds_at(np.array([validation.step for validation in snapshot.validations], np.int64)).tolist()
         for one, seconds in zip(snapshot.validations, at, strict=True):
             moment = started + seconds
             writer.add_scalar("validation/loss", one.evaluation.loss, one.step, moment)

@@ -45,7 +45,7 @@ class _Run:
         self.per_epoch, self.total = config.steps_per_epoch(), config.total_steps()
         self.train_size, self.validation_size, _ = config.split_sizes()
         self.model = outline(config)
-        self.drops = any(isinstance(one, Dropout) and one.p for one in self.model.modules())
+        self.drops = any(isinstance(module, Dropout) and module.p for module in self.model.modules())
 
 
 def _head(run: _Run) -> Iterator[str]:

@@ -46,4 +46,4 @@ def plain_numbers(values: Sequence[Any] | npt.NDArray[Any]) -> list[Any]:
 
 def in_percent(values: Sequence[float | None]) -> list[float | None]:
     """Shares in [0, 1] as per cent; None stays None."""
-    return [None if one is None else round(100 * one, 3) for one in values]
+    return [None if value is None else round(100 * value, 3) for value in values]

@@ -207,9 +207,9 @@ def shown_window(snapshot: RunView, view: View) -> int:
 
 def _validation_line(snapshot: RunView, axis: _Axis, column: str, scale: float = 1.0, **style: Any) -> Line:
     validations = snapshot.validations
-    y = np.array([getattr(one.evaluation, column) for one in validations], np.float64) * scale
+    y = np.array([getattr(validation.evaluation, column) for validation in validations], np.float64) * scale
     rows = thin(y).rows if len(y) > MAX_BUCKETS else np.arange(len(y))
-    steps = np.array([one.step for one in validations], np.int64)[rows]
+    steps = np.array([validation.step for validation in validations], np.int64)[rows]
     return Line(first=0, x=axis.of(steps, snapshot.seconds_at(steps)), y=y[rows], mode="lines+markers", **style)
 
 

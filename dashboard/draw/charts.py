@@ -212,8 +212,8 @@ def own_test_figure(snapshot: RunView, travel: Travel, labels: Sequence[int]) ->
     validations = snapshot.validations
     drawn.add_trace(
         go.Scatter(
-            x=[one.step for one in validations],
-            y=[100 * one.evaluation.accuracy for one in validations],
+            x=[validation.step for validation in validations],
+            y=[100 * validation.evaluation.accuracy for validation in validations],
             name="validation",
             mode="lines+markers",
             line={"color": theme.VALIDATION, "dash": "dash"},

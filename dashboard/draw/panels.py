@@ -77,7 +77,7 @@ def xray(reading: Reading, image: DigitImage, source: object) -> None:
     if stored:
         st.caption("A test digit is MNIST's own image: only the last step is left to do.")
     if len(reading.digits) > 1 and reading.whole is not None:
-        st.html(pictures.boxed(reading.whole, [one.box for one in reading.digits], theme.VALIDATION))
+        st.html(pictures.boxed(reading.whole, [digit.box for digit in reading.digits], theme.VALIDATION))
     for note in reading.notes:
         st.caption(f":material/info: {note}")
 

@@ -95,8 +95,8 @@ def overlay_figures(
 def _curve(snapshot: RunView, name: str, axis: str, window: int) -> tuple[Any, Any]:
     steps = snapshot.steps
     if name in ("loss", "accuracy"):
-        at = np.array([one.step for one in snapshot.validations], np.int64)
-        y = np.array([getattr(one.evaluation, name) for one in snapshot.validations], np.float64)
+        at = np.array([validation.step for validation in snapshot.validations], np.int64)
+        y = np.array([getattr(validation.evaluation, name) for validation in snapshot.validations], np.float64)
         return _places(snapshot, at, axis), y * 100 if name == "accuracy" else y
     column = steps.column("loss" if name == "train_loss" else name)
     rows = thin(column).rows
@@ -135,7 +135,7 @@ def _is_number(name: str) -> bool:
 
 def _is_logarithmic(values: Sequence[Any]) -> bool:
     """Values that are spread over more than a factor of 20 are told apart better on a logarithmic axis."""
-    numbers = [float(one) for one in values if one is not None]
+    numbers = [float(value) for value in values if value is not None]
     return bool(numbers) and min(numbers) > 0 and max(numbers) / min(numbers) > 20
 
 
@@ -170,7 +170,7 @@ def _with_unit(name: str) -> str:
 
 def _colored(values: list[Any], name: str) -> Figure:
     if _is_number(name) and None not in values and len(set(values)) > 1:
-        numbers = [math.log10(one) for one in values] if _is_logarithmic(values) else [float(one) for one in values]
+        numbers = [math.log10(value) for value in values] if _is_logarithmic(values) else [float(value) for value in values]
         ticks = _ticks(values, _is_logarithmic(values))
         return {
             "color": numbers,
@@ -179,7 +179,7 @@ def _colored(values: list[Any], name: str) -> Figure:
             "colorbar": {"title": {"text": label(name), "side": "right"}, "thickness": 12, **ticks},
         }
     kinds = {one: place for place, one in enumerate(dict.fromkeys(values))}
-    return {"color": [style(kinds[one])[0] for one in values], "symbol": [_SYMBOLS[kinds[one] % 6] for one in values]}
+    return {"color": [style(kinds[value])[0] for value in values], "symbol": [_SYMBOLS[kinds[value] % 6] for value in values]}
 
 
 def _ticks(values: Sequence[Any], logarithmic: bool) -> Figure:
@@ -224,13 +224,13 @@ def _dimension(name: str, values: list[Any]) -> Figure:
     if _is_number(name) and None not in values:
         if _is_logarithmic(values):
             ticks = _ticks(values, True)
-            powers = [math.log10(one) for one in values]
+            powers = [math.log10(value) for value in values]
             return {"label": label(name), "values": powers, "range": [ticks["tickvals"][0], ticks["tickvals"][-1]], **ticks}
-        return {"label": label(name), "values": [float(one) for one in values]}
-    kinds = sorted({format_value(one) or "none" for one in values})
+        return {"label": label(name), "values": [float(value) for value in values]}
+    kinds = sorted({format_value(value) or "none" for value in values})
     return {
         "label": label(name),
-        "values": [kinds.index(format_value(one) or "none") for one in values],
+        "values": [kinds.index(format_value(value) or "none") for value in values],
         "tickvals": list(range(len(kinds))),
         "ticktext": kinds,
     }

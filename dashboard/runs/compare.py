@@ -218,12 +218,12 @@ def _disagreement(found: object, titles: list[str]) -> None:
         st.html(
             "".join(
                 pictures.figure(
-                    np.frombuffer(one.image, np.uint8).reshape(28, 28),
-                    f"it is {one.label}: {one.answers[0]} ({one.confidences[0]:.0%}) or {one.answers[1]} "
-                    f"({one.confidences[1]:.0%})",
-                    f"A {one.label}: {one.answers[0]} or {one.answers[1]}",
+                    np.frombuffer(dispute.image, np.uint8).reshape(28, 28),
+                    f"it is {dispute.label}: {dispute.answers[0]} ({dispute.confidences[0]:.0%}) or {dispute.answers[1]} "
+                    f"({dispute.confidences[1]:.0%})",
+                    f"A {dispute.label}: {dispute.answers[0]} or {dispute.answers[1]}",
                 )
-                for one in found.disputes
+                for dispute in found.disputes
             )
         )
         st.caption(f"it is: the answer of {first} (how sure), or that of {second} (how sure)")

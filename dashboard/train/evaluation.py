@@ -48,7 +48,7 @@ def evaluation_section(snapshot: RunView) -> None:
         )
     if evaluation.mistakes:
         st.markdown("**Most confidently wrong**")
-        st.html("".join(_mistake(one) for one in evaluation.mistakes))
+        st.html("".join(_mistake(mistake) for mistake in evaluation.mistakes))
         st.caption("it is → the model said (how sure it was)")
 
 

@@ -44,7 +44,7 @@ def _form(snapshot: RunView, steps: list[int]) -> None:
         "same digits in the same order. What you change is the only difference, and both curves are drawn together. "
         "With nothing changed but more epochs, it extends the run."
     )
-    best = max((one.step for one in snapshot.validations if one.best), default=0)
+    best = max((validation.step for validation in snapshot.validations if validation.best), default=0)
     step = st.selectbox(
         "From the state saved after step",
         steps,

@@ -55,7 +55,7 @@ def proofs(snapshot: RunView) -> None:
                 st.progress(job.progress.share, text=f"{job.progress.message} …", width="stretch")
             elif job.status == RunStatus.FAILED:
                 st.caption(f":material/error: {wording.plain(job.reason)}", width="content")
-            elif proof := next((one for one in job.results if isinstance(one, Proof)), None):
+            elif proof := next((result for result in job.results if isinstance(result, Proof)), None):
                 icon = ":material/verified:" if proof.holds else ":material/error:"
                 st.caption(f"{icon} {wording.plain(words_of(proof))}", width="content")
             else:

@@ -29,7 +29,7 @@ def _show(lab: Lab, params: Params, result: BatchSizes) -> None:
         key="m_sizes",
         alt="Accuracy of train mode over batch sizes from 1 to 512, and eval mode's as a line",
     )
-    by_size = {one.size: one.train for one in scores if one.train is not None}
+    by_size = {score.size: score.train for score in scores if score.train is not None}
     told = [f"{percent(by_size[size])} at {size}" for size in (1, 2, 8, 64, 512) if size in by_size]
     if told:
         st.markdown(
@@ -37,7 +37,7 @@ def _show(lab: Lab, params: Params, result: BatchSizes) -> None:
             + ", ".join(told)
             + f". {sentence(in_eval, by_size, params, lab)}"
         )
-    if reason := next((one.reason for one in scores if one.reason), ""):
+    if reason := next((score.reason for score in scores if score.reason), ""):
         st.warning(wording.plain(reason))
     with st.expander("A batch of one, layer by layer", key="m_layers", on_change="rerun") as box:
         if box.open:
@@ -70,18 +70,18 @@ def sentence(in_eval: float, by_size: dict[int, float], params: Params, lab: Lab
 def batch_size_figure(in_eval: float, scores: Sequence[SizeScore], with_dropout: bool) -> Figure:
     """Accuracy over batch sizes, on a logarithmic axis."""
     scores = sorted(scores, key=lambda one: one.size)
-    sizes = [one.size for one in scores]
+    sizes = [score.size for score in scores]
     ends = [1, 512]
     data = [
         line_trace(
             "eval mode", ends, in_percent([in_eval] * 2), theme.EVAL_MODE, "dash", mode="lines", hovertemplate="%{y:.2f} %"
         ),
         line_trace(
-            "train mode", sizes, in_percent([one.train for one in scores]), theme.TRAIN_MODE, hovertemplate="%{y:.2f} %"
+            "train mode", sizes, in_percent([score.train for score in scores]), theme.TRAIN_MODE, hovertemplate="%{y:.2f} %"
         ),
     ]
     if with_dropout:
-        only = in_percent([one.batchnorm for one in scores])
+        only = in_percent([score.batchnorm for score in scores])
         data.append(
             line_trace(
                 "only BatchNorm in train mode",

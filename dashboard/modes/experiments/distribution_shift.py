@@ -89,13 +89,13 @@ def sentence(one: ShiftScore, augmented: bool) -> str:
 def shift_scores_figure(scores: Sequence[ShiftScore], kind: str) -> Figure:
     """Accuracy over one kind of shift: eval mode, and train mode in shuffled and in sorted batches."""
     scores = sorted(scores, key=lambda one: getattr(one.shift, kind))
-    x = [getattr(one.shift, kind) for one in scores]
+    x = [getattr(score.shift, kind) for score in scores]
     data = [
-        line_trace("eval mode", x, in_percent([one.eval for one in scores]), theme.EVAL_MODE, hovertemplate="%{y:.1f} %"),
+        line_trace("eval mode", x, in_percent([score.eval for score in scores]), theme.EVAL_MODE, hovertemplate="%{y:.1f} %"),
         line_trace(
             "train mode, shuffled batches",
             x,
-            in_percent([one.train for one in scores]),
+            in_percent([score.train for score in scores]),
             theme.TRAIN_MODE,
             "dash",
             hovertemplate="%{y:.1f} %",
@@ -103,7 +103,7 @@ def shift_scores_figure(scores: Sequence[ShiftScore], kind: str) -> Figure:
         line_trace(
             "train mode, sorted by class",
             x,
-            in_percent([one.train_sorted for one in scores]),
+            in_percent([score.train_sorted for score in scores]),
             theme.TRAIN_MODE,
             "dot",
             hovertemplate="%{y:.1f} %",

@@ -105,14 +105,14 @@ def sentence(point: GapPoint, what: str, lab: Lab) -> str:
 
 def gap_figure(points: Sequence[GapPoint], what: str) -> Figure:
     """The views of one run; `what` is "loss" or "accuracy"."""
-    x, scale = [one.step for one in points], 100 if what == "accuracy" else 1
-    augmented = any(abs(one.clean_loss - one.train_loss) > 0 for one in points)  # NaN is no difference
+    x, scale = [point.step for point in points], 100 if what == "accuracy" else 1
+    augmented = any(abs(point.clean_loss - point.train_loss) > 0 for point in points)  # NaN is no difference
     hover = "%{y:.2f} %" if what == "accuracy" else "%{y:.4f}"
     data = [
         line_trace(
             name,
             x,
-            np.array([scale * getattr(one, f"{field}_{what}") for one in points]),
+            np.array([scale * getattr(point, f"{field}_{what}") for point in points]),
             color,
             dash,
             hovertemplate=hover,

@@ -45,7 +45,7 @@ def _show(lab: Lab, params: Params, found: OneSwitch) -> None:
     if not len(changed):
         return
     sides = (found.eval.digits, found.train.digits)
-    in_eval, in_train = ([str(one) if one != NO_ANSWER else "none" for one in digits] for digits in sides)
+    in_eval, in_train = ([str(digit) if digit != NO_ANSWER else "none" for digit in digits] for digits in sides)
     st.html(
         "".join(
             pictures.figure(

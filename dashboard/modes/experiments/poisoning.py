@@ -54,7 +54,7 @@ def _show(lab: Lab, params: Params, scores: tuple[PoisonScore, ...]) -> None:
 
 def sentence(params: Params, scores: Sequence[PoisonScore], momentum: float | None) -> str:
     """What the forwards did to the statistics, and whether recalibration healed them."""
-    bad = [one for one in scores if one.phase == "poison"][-1]
+    bad = [score for score in scores if score.phase == "poison"][-1]
     count, lost = f"forward{'s' if bad.forwards != 1 else ''}", scores[0].accuracy - bad.accuracy
     what = f"images of the digit {params['label']}" if params["poison"] == "one_class" else _POISON_WORDS[params["poison"]]
     words = (
@@ -77,7 +77,7 @@ def sentence(params: Params, scores: Sequence[PoisonScore], momentum: float | No
         )
     if bad.unanswered:
         words += f"{bad.unanswered:,} answers are not finite: NaN is no answer and counts as wrong. "
-    healed = [one for one in scores if one.phase == "recalibrate"]
+    healed = [score for score in scores if score.phase == "recalibrate"]
     if len(healed) > 1:
         back = "it is back at" if healed[-1].accuracy >= scores[0].accuracy - 0.01 else "it comes to"
         words += (
@@ -94,7 +94,7 @@ def poison_figure(scores: Sequence[PoisonScore], forwards: int) -> Figure:
         ("poison", "bad batches in train mode", theme.TRAIN_MODE, "solid"),
         ("recalibrate", "clean batches after a reset", theme.EVAL_MODE, "dash"),
     ):
-        part = [one for one in scores if one.phase == phase]
+        part = [score for score in scores if score.phase == phase]
         x = [one.forwards + (forwards if phase == "recalibrate" else 0) for one in part]
         data.append(
             line_trace(

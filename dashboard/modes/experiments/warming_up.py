@@ -49,8 +49,8 @@ def _show(lab: Lab, params: Params, steps: tuple[WarmUpStep, ...]) -> None:
             key="m_warm_statistics",
             alt="Running mean and variance approaching those of the batches",
         )
-    early = next((one for one in reversed(steps) if one.step <= 5 and one.eval is not None), steps[0])
-    last = next((one for one in reversed(steps) if one.eval is not None), early)
+    early = next((step for step in reversed(steps) if step.step <= 5 and step.eval is not None), steps[0])
+    last = next((step for step in reversed(steps) if step.eval is not None), early)
     if early.eval is None or early.train is None or last.eval is None or last.train is None:
         return
     model = wording.MODEL_WORDS[_warm_config(lab, params).model]
@@ -86,7 +86,7 @@ def _momentum_words(momentum: str) -> str:
 
 def warm_up_figure(steps: Sequence[WarmUpStep]) -> Figure:
     """Accuracy of both modes over the first steps."""
-    scored = [one for one in steps if one.eval is not None]
+    scored = [step for step in steps if step.eval is not None]
     x = [one.step for one in scored]
     data = [
         line_trace("eval mode", x, in_percent([one.eval for one in scored]), theme.EVAL_MODE, hovertemplate="%{y:.1f} %"),
@@ -99,10 +99,10 @@ def warm_up_figure(steps: Sequence[WarmUpStep]) -> Figure:
 
 def warm_up_statistics_figure(steps: Sequence[WarmUpStep], channel: int) -> Figure:
     """One channel's running mean and variance approaching those of the batches."""
-    x, data = [one.step for one in steps], []
+    x, data = [step.step for step in steps], []
     for axis, what in (("", "mean"), ("2", "variance")):
-        batch = np.array([getattr(one, f"batch_{what}")[channel] for one in steps])
-        running = np.array([getattr(one, f"running_{what}")[channel] for one in steps])
+        batch = np.array([getattr(step, f"batch_{what}")[channel] for step in steps])
+        running = np.array([getattr(step, f"running_{what}")[channel] for step in steps])
         shown = {"xaxis": "x", "yaxis": f"y{axis}", "showlegend": not axis}
         data.append(
             line_trace("batch", x, batch, theme.TRAIN_MODE, mode="markers", hovertemplate=f"batch {what} %{{y:.4g}}", **shown)

@@ -35,10 +35,10 @@ def _work(lab: Lab, params: Params) -> Iterator[Progress | Twins]:
 
 def _show(lab: Lab, params: Params, result: Twins) -> None:
     losses, scores = defaultdict(list), defaultdict(list)
-    for one in result.losses:
-        losses[one.name].append(one)
-    for one in result.scores:
-        scores[one.name].append(one)
+    for loss in result.losses:
+        losses[loss.name].append(loss)
+    for score in result.scores:
+        scores[score.name].append(score)
     if not losses:
         return
     left, right = st.columns(2)
@@ -72,8 +72,8 @@ def twin_loss_figure(losses: Mapping[str, Sequence[TwinLosses]], window: int = 1
     """Train loss of each twin, mean of some steps."""
     data = []
     for name, parts in losses.items():
-        steps = np.concatenate([one.steps for one in parts])
-        values = np.concatenate([one.losses for one in parts]).astype(float)
+        steps = np.concatenate([part.steps for part in parts])
+        values = np.concatenate([part.losses for part in parts]).astype(float)
         finite = np.where(np.isfinite(values), values, np.nan)
         smooth = np.array(
             [
@@ -97,8 +97,8 @@ def twin_accuracy_figure(scores: Mapping[str, Sequence[TwinScore]]) -> Figure:
         data.append(
             line_trace(
                 name,
-                [one.step for one in parts],
-                in_percent([one.accuracy for one in parts]),
+                [part.step for part in parts],
+                in_percent([part.accuracy for part in parts]),
                 color,
                 dash,
                 hovertemplate="%{y:.1f} %",
