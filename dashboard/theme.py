@@ -35,6 +35,7 @@ PAGE_STYLE = """<style>
 .digit-lab-progress::-webkit-progress-value { background: #3a8fd0; }
 .digit-lab-progress::-moz-progress-bar { background: #3a8fd0; }
 .stElementContainer:has(> .stHtml > style), .stElementContainer:has(.digit-lab-unseen) { position: absolute; }
+.st-key-run_verdict { min-height: 2.75rem; }
 .st-key-run_verdict p { font-size: 0.9rem; }
 .st-key-run_panel > [data-testid="stLayoutWrapper"] > [data-testid="stVerticalBlock"] { gap: 0.6rem; }
 /* What opens the sidebar is a bare arrow; it is the only way to the settings and to Start. */

@@ -36,6 +36,31 @@ def verdict(view: RunView) -> Finding | None:
     return found
 
 
+def so_far(view: RunView) -> Finding | None:
+    """What the curves of a run in training say up to now; None before its first step and after its end."""
+    if not view.info.status.is_active or not len(view.steps):
+        return None
+    losses = [validated.evaluation.loss for validated in view.validations]
+    if not losses:
+        loss = _train_loss(view, view.step)
+        return Finding("So far", f"No validation yet. The train loss is {loss:.3g}, where guessing has {GUESSING:.3f}.")
+    if not math.isfinite(losses[-1]):
+        return Finding("So far", "The last validation loss is no number: the network's answers overflow.", Verdict.NOTE)
+    if found := _overfitting(view):
+        return Finding("So far", found[0], Verdict.NOTE, found[1])
+    lowest = int(np.argmin([loss if math.isfinite(loss) else math.inf for loss in losses]))
+    since = len(losses) - 1 - lowest
+    if since > 2:
+        words = f"The validation loss has not been below {losses[lowest]:.3g}, that of step {view.validations[lowest].step:,}, "
+        return Finding("So far", f"{words}for {since} validations.")
+    if len(losses) == 1:
+        right = 100 * view.validations[0].evaluation.accuracy
+        return Finding("So far", f"First validation: loss {losses[0]:.3g}, {right:.1f} % right.")
+    if not lowest:
+        return Finding("So far", f"The validation loss has not fallen yet: {losses[0]:.3g}, then {losses[-1]:.3g}.")
+    return Finding("So far", f"It learns: the validation loss fell from {losses[0]:.3g} to {losses[lowest]:.3g}.")
+
+
 def _verdict(view: RunView) -> Finding:
     info = view.info
     if info.status == RunStatus.FINISHED:

@@ -138,6 +138,7 @@ def _sortable(by: str, row: RunRow) -> Any:
 def table_csv(rows: Sequence[RunRow]) -> bytes:
     """The table as a file. A text that a spreadsheet would take for a formula is marked as text."""
     frame = frame_of(rows)
+    frame.insert(0, "id", frame.pop("id"))  # what other files name a run by comes first
     frame["tags"] = [", ".join(tags) for tags in frame["tags"]]
     for name in frame.columns:
         if frame[name].dtype == object or str(frame[name].dtype).startswith("str"):

@@ -12,7 +12,7 @@ from core.finding import Finding, Verdict
 from core.runs.folder import RunFolder
 from core.runs.info import can_go_on
 from core.runs.reader import RunView
-from core.runs.verdict import verdict
+from core.runs.verdict import so_far, verdict
 from core.status import RunStatus
 from dashboard import wording
 from dashboard.shell import start_session
@@ -29,15 +29,16 @@ _MARKS = {
 
 
 def verdict_row(view: RunView) -> None:
-    """The line; nothing while the run is active, but for a word when it is trained elsewhere."""
+    """The line. While the run trains it says how that goes, at the same height, so that nothing moves when it ends."""
     for note in view.damage:
         st.caption(f":material/info: {wording.plain(note)}")
-    found = verdict(view)
-    if found is None:
-        if view.info.run_id not in get_trainer().active():
-            st.caption("Another process trains this run (a terminal, say); it can be watched here and is stopped there.")
-        return
+    found, elsewhere = verdict(view), view.info.status.is_active and view.info.run_id not in get_trainer().active()
     with st.container(horizontal=True, vertical_alignment="center", gap="xsmall", key="run_verdict"):
+        if found is None:
+            so_far_words = wording.plain(found.evidence) if (found := so_far(view)) else ""
+            where = "Another process trains this run (a terminal, say); it is stopped there. " if elsewhere else ""
+            st.markdown(f":gray[:material/monitoring:] {where}{so_far_words}", width="stretch")
+            return
         mark = _MARKS[found.verdict]
         st.markdown(f"{mark} {wording.plain(_short(f'{found.evidence} {found.advice}'.strip()))}", width="stretch")
         _button(view, found)

@@ -8,7 +8,7 @@ import pytest
 from core.errors import Failure
 from core.finding import Verdict
 from core.runs.info import RunInfo
-from core.runs.verdict import verdict
+from core.runs.verdict import so_far, verdict
 from core.status import RunStatus
 from tests.helpers.recordings import SMALL_SCORE, snapshot_of, validated
 from tests.helpers.recordings import SMALL_SCORE as SCORE
@@ -35,6 +35,33 @@ def with_losses(losses, **config):
 @pytest.mark.parametrize("status", [status for status in RunStatus if status.is_active])
 def test_a_run_that_goes_on_has_no_verdict(status):
     assert verdict(ended(snapshot_of(10), status)) is None
+
+
+def in_training(losses):
+    return ended(with_losses(losses), RunStatus.RUNNING)
+
+
+@pytest.mark.parametrize(
+    ("losses", "words"),
+    [
+        ([0.4], "First validation: loss 0.4, 97.0 % right"),
+        ([0.5, 0.3], "It learns: the validation loss fell from 0.5 to 0.3"),
+        ([0.5, 0.3, 0.31, 0.32, 0.33], "has not been below 0.3, that of step 20, for 3 validations"),
+        ([0.30, 0.20, 0.24, 0.28, 0.33], "it memorises its digits"),
+        ([0.5, float("nan")], "is no number"),
+        ([0.3, 0.31], "has not fallen yet: 0.3, then 0.31"),
+    ],
+)
+def test_a_run_in_training_is_told_how_it_goes(losses, words):
+    found = so_far(in_training(losses))
+    assert words in found.evidence
+    assert so_far(ended(with_losses(losses))) is None
+
+
+def test_before_the_first_validation_the_train_loss_is_held_against_guessing():
+    view = dataclasses.replace(ended(snapshot_of(5), RunStatus.RUNNING), validations=())
+    assert "where guessing has 2.303" in so_far(view).evidence
+    assert so_far(dataclasses.replace(ended(snapshot_of(0), RunStatus.QUEUED), validations=())) is None
 
 
 def test_a_run_that_learned_is_praised_and_changes_nothing():
