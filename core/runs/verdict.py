@@ -136,7 +136,7 @@ def _overfitting(view: RunView) -> tuple[str, str, Remedy] | None:
     epoch = max(1, math.ceil(view.validations[lowest].epoch))
     evidence = (
         f"Since step {view.validations[lowest].step:,} the validation loss rose from {losses[lowest]:.3f} to {losses[-1]:.3f} "
-        f"while the train loss fell from {before:.3f} to {after:.3f}: it memorises its digits."
+        f"while the train loss fell from {before:.2g} to {after:.2g}: it memorises its digits."
     )
     if epoch >= view.config.epochs:
         return evidence, "Dropout, or digits that are moved and turned, would help.", {}

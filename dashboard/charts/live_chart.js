@@ -142,7 +142,8 @@ function wantsNotice() {
 function makeBell(live) {
   live.bell = document.createElement("button");
   live.bell.type = "button";
-  live.bell.textContent = "\u{1F514}";
+  live.bell.textContent = "notifications";
+  live.bell.className = "icon";
   live.bell.title = "Tell me when this run ends, while I look elsewhere";
   live.bell.setAttribute("aria-label", live.bell.title);
   live.bell.onclick = () => Notification.requestPermission().then(() => { live.bell.hidden = true; });
@@ -158,7 +159,8 @@ function makeFigures(live) {
     const words = document.createElement("span"), large = document.createElement("button");
     title.className = "title";
     large.type = "button";
-    large.textContent = "\u2922";
+    large.textContent = "open_in_full";
+    large.className = "icon";
     large.title = "Enlarge this chart, or make it small again";
     large.setAttribute("aria-label", large.title);
     large.setAttribute("aria-expanded", "false");

@@ -42,6 +42,7 @@ _STYLE = """
 .digit-lab-charts figcaption { display: flex; justify-content: space-between; align-items: center; }
 .digit-lab-charts button { border: 0; background: none; color: inherit; opacity: 0.6; cursor: pointer; padding: 0 0.25rem;
   font-size: 1.1rem; line-height: 1; }
+.digit-lab-charts button.icon { font-family: "Material Symbols Rounded"; font-feature-settings: "liga"; }
 .digit-lab-charts button:hover, .digit-lab-charts button:focus-visible { opacity: 1; }
 .digit-lab-charts figure.large { grid-column: 1 / -1; }
 .digit-lab-charts figure.large .plot { height: 70vh; }
