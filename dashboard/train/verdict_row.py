@@ -35,14 +35,16 @@ def verdict_row(view: RunView) -> None:
     found, elsewhere = verdict(view), view.info.status.is_active and view.info.run_id not in get_trainer().active()
     with st.container(horizontal=True, vertical_alignment="center", gap="xsmall", key="run_verdict"):
         if found is None:
-            so_far_words = wording.plain(found.evidence) if (found := so_far(view)) else ""
+            learning = so_far(view)
+            told = wording.plain(learning.evidence) if learning else ""
             where = "Another process trains this run (a terminal, say); it is stopped there. " if elsewhere else ""
-            st.markdown(f":gray[:material/monitoring:] {where}{so_far_words}", width="stretch")
+            st.markdown(f":gray[:material/monitoring:] {where}{told}", width="stretch")
             return
         mark = _MARKS[found.verdict]
         st.markdown(f"{mark} {wording.plain(_short(f'{found.evidence} {found.advice}'.strip()))}", width="stretch")
         _button(view, found)
-    if problem := fork_session.problem(view.info.run_id):
+    # Also in the sidebar, which a phone does not show.
+    if problem := fork_session.problem(view.info.run_id) or start_session.start_problem():
         st.error(wording.plain(problem))
 
 
@@ -91,8 +93,6 @@ def _button(view: RunView, found: Finding) -> None:
         _resume(view, states, locked)
     elif found.verdict == Verdict.OK:
         st.page_link("draw/page.py", label="Draw a digit for it", icon=":material/draw:")
-    if problem := start_session.start_problem():
-        st.error(wording.plain(problem))
 
 
 def _goes_on(view: RunView, found: Finding) -> bool:
