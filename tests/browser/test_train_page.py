@@ -1,9 +1,10 @@
 """The Train page in a real browser: start, watch, pause, reload, stop, start again."""
 
 import re
+from contextlib import suppress
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import TimeoutError, expect
 
 from core.runs.info import list_runs, read_info
 from core.status import RunStatus
@@ -21,8 +22,9 @@ def nothing_is_left_running(server: Server, open_page):
 
         def ended(page=page, run_id=run_id):
             stop_button = page.locator(".st-key-stop button")
-            if stop_button.is_enabled():  # a short run may end by itself meanwhile
-                stop_button.click(timeout=5_000)
+            with suppress(TimeoutError):  # a short run may end by itself meanwhile
+                if stop_button.is_enabled():
+                    stop_button.click(timeout=5_000)
             return not read_info(server.runs / run_id).status.is_active
 
         wait_for(ended)
