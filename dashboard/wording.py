@@ -61,6 +61,11 @@ def duration_words(seconds: float) -> str:
     return f"{seconds // 3600} h {seconds % 3600 // 60:02d} min"
 
 
+def percent(share: float) -> str:
+    """0.9912 -> 99.12 %."""
+    return f"{100 * share:.2f} %"
+
+
 def number(value: float) -> str:
     """A loss as one reads it: three significant digits, as a power of ten where it is very small or large; NaN as a word."""
     if not math.isfinite(value):
@@ -121,7 +126,7 @@ def run_label(info: RunInfo) -> str:
     when = time.strftime("%d %b %H:%M", time.localtime(info.created_at)) if 0 < info.created_at < 4e9 else ""
     if time.strftime("%d %b", time.localtime()) == when[:6]:
         when = when[7:]
-    result = "" if info.test_accuracy is None else f"{100 * info.test_accuracy:.2f} %"
+    result = "" if info.test_accuracy is None else percent(info.test_accuracy)
     model = MODEL_WORDS.get(info.model, info.model)
     data = "sample" if info.dataset == "mnist_sample" else "MNIST"
     return " · ".join(part for part in (name, model, data, told, when, result) if part)
@@ -141,14 +146,14 @@ def _known_of(run_id: str) -> tuple[str, str]:
     with suppress(RunError):  # damaged notes and settings are told on the Runs page
         name = read_notes(folder).name
     with suppress(RunError):
-        told = _differs(run_id, str(folder))
+        told = _differs(folder)
     return name, told
 
 
 @lru_cache(maxsize=512)
-def _differs(run_id: str, folder: str) -> str:
+def _differs(folder: Path) -> str:
     """The preset's title, or the settings that are not the defaults; of a fork what it changed. Settings never change."""
-    config, info = read_config(Path(folder)), read_info(Path(folder))
+    config, info = read_config(folder), read_info(folder)
     if info.parent is None and info.preset in PRESETS:
         return PRESETS[info.preset].title
     return changed_words(config, info)

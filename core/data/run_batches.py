@@ -12,27 +12,24 @@ from core.data.drawn_batches import LessonBatches
 from core.data.sources import Digits
 
 
-def run_batches(config: TrainConfig, train: Digits, drawings: Digits | None, device: torch.device) -> Batches:
+def run_batches(
+    config: TrainConfig, train: Digits, drawings: Digits | None, device: torch.device, *, augmented: bool = True
+) -> Batches:
     """The pipeline of a run.
 
     Args:
         train: its training digits. drawings: what a lesson teaches besides; None for other runs.
+        augmented: False for the same digits as they lie in the data set.
     """
+    if not augmented:
+        config = replace(config, augment_shift=0, augment_rotation=0.0, augment_scale=0.0)
     batches = make_batches(config, train, device)
-    return batches if drawings is None else LessonBatches(batches, config, drawings, device)
+    return batches if drawings is None else LessonBatches(batches, config, drawings, device, moved=augmented)
 
 
 def replayed_batches(config: TrainConfig, train: Digits, drawings: Digits | None, *, augmented: bool = True) -> Batches:
-    """The same batches bit for bit, on the CPU and in this process, for a look at a run that trains or has ended.
-
-    Args:
-        augmented: False for the same digits as they lie in the data set.
-    """
-    config, device = replace(config, workers=0), torch.device("cpu")
-    if augmented:
-        return run_batches(config, train, drawings, device)
-    plain = make_batches(replace(config, augment_shift=0, augment_rotation=0.0, augment_scale=0.0), train, device)
-    return plain if drawings is None else LessonBatches(plain, config, drawings, device, moved=False)
+    """The same batches bit for bit, on the CPU and in this process, for a look at a run that trains or has ended."""
+    return run_batches(replace(config, workers=0), train, drawings, torch.device("cpu"), augmented=augmented)
 
 
 def groups_of_steps(config: TrainConfig, batches: Batches, first: int, last: int) -> Iterator[list[Batch]]:

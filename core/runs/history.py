@@ -54,6 +54,7 @@ class StepHistory:
         names = STEP_DTYPE.names or ()
         self._columns = Columns({name: STEP_DTYPE[name] for name in names} | {"accuracy": "<f4"})
         self._nonfinite: dict[str, tuple[int, ...]] = {"loss": (), "gradient_norm": ()}
+        self.largest_loss = 0.0  # of those that are finite; kept, since a page asks for it at each refresh
 
     def __len__(self) -> int:
         return len(self._columns)
@@ -65,6 +66,8 @@ class StepHistory:
         for name, known in self._nonfinite.items():
             bad = np.flatnonzero(~np.isfinite(rows[name])) + len(self)
             self._nonfinite[name] = (known + tuple(bad.tolist()))[:MAX_BUCKETS]
+        loss = rows["loss"]
+        self.largest_loss = float(np.max(loss, where=np.isfinite(loss), initial=self.largest_loss))
         columns = {name: rows[name] for name in STEP_DTYPE.names or ()}
         self._columns.append(columns | {"accuracy": rows["correct"] / np.maximum(rows["images"], 1)})
 

@@ -62,6 +62,11 @@ class RunView:
         return int(self.steps.column("step")[-1]) if len(self.steps) else self.info.first_step
 
     @property
+    def epoch(self) -> int:
+        """The epoch of the next update, from 1; the last one after the end."""
+        return min(self.config.epochs, self.step // self.config.steps_per_epoch() + 1)
+
+    @property
     def total_steps(self) -> int:
         """Updates when the run reaches its end."""
         return self.config.total_steps()

@@ -83,7 +83,7 @@ function draw(live, chart, element) {
   window.Plotly.react(element, traces, layout, { responsive: true, ...live.config });
 }
 
-// A logarithmic axis has no place for 0: such points lie at the lower edge, each with a mark (as in run_charts.py).
+// A logarithmic axis has no place for 0: such points lie at the lower edge, each with a mark (as in run_figures.py).
 function placeZeros(traces) {
   const positive = traces.flatMap((trace) => trace.y.filter((value) => value > 0));
   const edge = positive.length ? positive.reduce((least, value) => Math.min(least, value)) / 2 : 1e-6, places = [];

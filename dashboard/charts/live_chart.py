@@ -116,8 +116,7 @@ def _told_outside(snapshot: RunView) -> dict[str, Any]:
     if score is None and snapshot.validations:
         score = snapshot.validations[-1].evaluation.accuracy
     result = f"{100 * score:.1f} %" if score is not None else ""
-    epoch = min(snapshot.config.epochs, snapshot.step // snapshot.config.steps_per_epoch() + 1)
-    where = f"epoch {epoch}/{snapshot.config.epochs}" if info.status.is_active else word
+    where = f"epoch {snapshot.epoch}/{snapshot.config.epochs}" if info.status.is_active else word
     title = " · ".join(part for part in (result, where) if part)
     words = f"{wording.MODEL_WORDS[snapshot.config.model]}: {word.lower()} after {snapshot.step:,} steps."
     return {"run": info.run_id, "active": info.status.is_active, "title": f"{title} - Digit Lab", "words": words}

@@ -258,8 +258,7 @@ def _loss_chart(snapshot: RunView, view: View, axis: _Axis, first: int) -> Chart
 
 def _is_huge(snapshot: RunView) -> bool:
     """Whether the loss ran away so far that on a linear axis everything else would lie at the bottom."""
-    losses = snapshot.steps.column("loss")
-    return bool(len(losses)) and float(np.max(losses, where=np.isfinite(losses), initial=0.0)) > 100 * GUESSING
+    return snapshot.steps.largest_loss > 100 * GUESSING
 
 
 def _first_loss(snapshot: RunView) -> str:

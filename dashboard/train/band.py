@@ -53,21 +53,19 @@ def band_html(shown: list[Cell], share: float) -> str:
     )
 
 
-def _percent(share: float) -> str:
-    return f"{100 * share:.2f} %"
-
-
 def _accuracy(view: RunView) -> Cell:
     best = max((validated for validated in view.validations if validated.best), key=lambda one: one.step, default=None)
-    told = f"Best on the validation digits: {_percent(best.evaluation.accuracy)} after step {best.step:,}" if best else ""
+    told = (
+        f"Best on the validation digits: {wording.percent(best.evaluation.accuracy)} after step {best.step:,}" if best else ""
+    )
     if view.tested:
-        detail = f"val. {_percent(best.evaluation.accuracy)}" if best else ""
-        return Cell("Test accuracy", _percent(view.tested.evaluation.accuracy), detail, told)
+        detail = f"val. {wording.percent(best.evaluation.accuracy)}" if best else ""
+        return Cell("Test accuracy", wording.percent(view.tested.evaluation.accuracy), detail, told)
     if not view.validations:
         return Cell("Validation accuracy", NONE_YET, "guessing: 10 %")
     last = view.validations[-1]
-    detail = "the best" if best is None or last.step == best.step else f"best {_percent(best.evaluation.accuracy)}"
-    return Cell("Validation accuracy", _percent(last.evaluation.accuracy), detail, f"After step {last.step:,}. {told}")
+    detail = "the best" if best is None or last.step == best.step else f"best {wording.percent(best.evaluation.accuracy)}"
+    return Cell("Validation accuracy", wording.percent(last.evaluation.accuracy), detail, f"After step {last.step:,}. {told}")
 
 
 def _validation_loss(view: RunView) -> Cell:
@@ -89,7 +87,6 @@ def _train_loss(view: RunView, window: int) -> Cell:
 
 def _time(view: RunView, place_in_line: int) -> Cell:
     info, config = view.info, view.config
-    epoch = min(config.epochs, view.step // config.steps_per_epoch() + 1)
     where = f"Step {view.step:,} of {view.total_steps:,}"
     if info.status == RunStatus.QUEUED:
         before = f"{place_in_line} run{'s' if place_in_line != 1 else ''}" if place_in_line else "no run"
@@ -99,7 +96,7 @@ def _time(view: RunView, place_in_line: int) -> Cell:
     if not info.status.is_active:
         label = f"Trained for {view.step:,} step{'s' if view.step != 1 else ''}"
         return Cell(label, wording.duration_words(info.train_seconds), "", f"{where}; validations and pauses left out")
-    label = f"Epoch {epoch} of {config.epochs}"
+    label = f"Epoch {view.epoch} of {config.epochs}"
     if info.status == RunStatus.RUNNING and (doing := phase(view)):
         return Cell(label, "…", doing, where)
     left = seconds_left(view)

@@ -21,7 +21,6 @@ from dashboard.train.settings_tab import settings_tab
 from dashboard.train.verdict_row import verdict_row
 
 CHART_KEY = "live_charts"
-_TABS = ("What it gets wrong", "Settings", "Files", "Fork", "Proofs")
 
 
 def run_panel(view: RunView, labels: dict[str, str], unfinished: list[RunInfo]) -> None:
@@ -45,22 +44,17 @@ def run_panel(view: RunView, labels: dict[str, str], unfinished: list[RunInfo]) 
 
 def _tabs(view: RunView, parent: RunView | None) -> None:
     """Only the open tab is drawn."""
-    wrong, settings, files, fork, proof = st.tabs(_TABS, key="run_tabs", on_change="rerun")
-    with wrong:
-        if wrong.open:
-            evaluation_section(view)
-    with settings:
-        if settings.open:
-            settings_tab(view)
-    with files:
-        if files.open:
-            downloads(view, parent)
-    with fork:
-        if fork.open:
-            fork_panel(view)
-    with proof:
-        if proof.open:
-            proofs(view)
+    parts = {
+        "What it gets wrong": lambda: evaluation_section(view),
+        "Settings": lambda: settings_tab(view),
+        "Files": lambda: downloads(view, parent),
+        "Fork": lambda: fork_panel(view),
+        "Proofs": lambda: proofs(view),
+    }
+    for tab, draw in zip(st.tabs(list(parts), key="run_tabs", on_change="rerun"), parts.values(), strict=True):
+        with tab:
+            if tab.open:
+                draw()
 
 
 def _parent_of(view: RunView) -> RunView | None:

@@ -11,7 +11,6 @@ from core.runs.info import RunInfo
 from core.runs.verdict import so_far, verdict
 from core.status import RunStatus
 from tests.helpers.recordings import SMALL_SCORE, snapshot_of, validated
-from tests.helpers.recordings import SMALL_SCORE as SCORE
 
 
 def ended(view, status=RunStatus.FINISHED, **info):
@@ -140,4 +139,4 @@ def test_stopped_and_interrupted_runs_say_what_is_left():
     waited = dataclasses.replace(snapshot_of(0), info=RunInfo("id", RunStatus.STOPPED))
     assert "nothing was trained" in verdict(waited).evidence
     assert "It was killed." in verdict(ended(snapshot_of(10), RunStatus.INTERRUPTED, reason="It was killed.")).evidence
-    assert SCORE.accuracy == 0.95
+    assert SMALL_SCORE.accuracy == 0.95
