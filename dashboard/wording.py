@@ -66,6 +66,11 @@ def percent(share: float) -> str:
     return f"{100 * share:.2f} %"
 
 
+def setting_words(name: str, config: TrainConfig) -> str:
+    """A setting's value as the form shows it; of an empty one what that means."""
+    return format_value(getattr(config, name)) or settings()[name].empty or "none"
+
+
 def number(value: float) -> str:
     """A loss as one reads it: three significant digits, as a power of ten where it is very small or large; NaN as a word."""
     if not math.isfinite(value):

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from core.config.text import format_value
 from core.config.train_config import TrainConfig, settings
 from core.execution.process import get_trainer
 from core.runs.folder import RunFolder
@@ -67,7 +66,7 @@ def _form(snapshot: RunView, steps: list[int]) -> None:
         setting_field(name, found, key)
     rate = _rate_choice(parent, config, ended, run_id)
     differences = [
-        f"{settings()[name].label}: {_shown(name, parent)} → {_shown(name, config)}"
+        f"{settings()[name].label}: {wording.setting_words(name, parent)} → {wording.setting_words(name, config)}"
         for name in settings()
         if getattr(parent, name) != getattr(config, name)
     ]
@@ -86,10 +85,6 @@ def _form(snapshot: RunView, steps: list[int]) -> None:
     )
     if problem := fork_session.problem(run_id):
         st.error(wording.plain(problem))
-
-
-def _shown(name: str, config: TrainConfig) -> str:
-    return format_value(getattr(config, name)) or settings()[name].empty or "none"
 
 
 def _rate_choice(parent: TrainConfig, config: TrainConfig, ended: bool, run_id: str) -> "RateChoice | None":

@@ -17,7 +17,7 @@ from core.status import RunStatus
 from dashboard.settings.form_session import form_config, form_key
 from dashboard.shell.policy_session import asker, controlled
 from dashboard.shell.run_session import show_run
-from dashboard.shell.start_session import start_config
+from dashboard.shell.start_session import start_config, start_problem
 from dashboard.shell.widget_session import changed_choice
 
 if TYPE_CHECKING:
@@ -54,9 +54,12 @@ def resume_run(run_id: str) -> None:
 
 @controlled
 def resume_all(ids: list[str]) -> None:
-    """Go on with several runs, one after the other; the first is shown."""
-    for run_id in reversed(ids):
+    """Go on with several runs in this order; the first is shown. Ends at the first that cannot: its words stay on the page."""
+    for run_id in ids:
         resume_run(run_id)
+        if start_problem():
+            return
+    show_run(ids[0])
 
 
 @controlled

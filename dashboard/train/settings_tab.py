@@ -2,7 +2,6 @@
 
 import streamlit as st
 
-from core.config.text import format_value
 from core.config.train_config import TrainConfig, settings
 from core.errors import RunError
 from core.runs.folder import RunFolder
@@ -16,8 +15,8 @@ def settings_tab(view: RunView) -> None:
     """A table of all settings, those that differ first, and what auto settings became."""
     info, config = view.info, view.config
     before, against = _compared_with(view)
-    rows = [(setting, getattr(config, name), getattr(before, name)) for name, setting in settings().items()]
-    rows.sort(key=lambda row: row[1] == row[2])
+    same = {name: getattr(config, name) == getattr(before, name) for name in settings()}
+    names = sorted(settings(), key=same.__getitem__)
     with st.container(horizontal=True, vertical_alignment="center"):
         st.caption(f"Run {wording.plain(info.run_id)}. {_machine(view)}", width="stretch")
         st.button(
@@ -40,9 +39,9 @@ def settings_tab(view: RunView) -> None:
         st.caption(f":material/upload: Taken in from {wording.plain(info.imported)}, not trained here.")
     st.dataframe(
         {
-            "setting": [setting.label for setting, _, _ in rows],
-            "this run": [format_value(own) or setting.empty or "none" for setting, own, _ in rows],
-            against: ["" if own == other else format_value(other) or "none" for _, own, other in rows],
+            "setting": [settings()[name].label for name in names],
+            "this run": [wording.setting_words(name, config) for name in names],
+            against: ["" if same[name] else wording.setting_words(name, before) for name in names],
         },
         hide_index=True,
         height=340,

@@ -233,6 +233,20 @@ def test_the_page_finds_a_run_that_a_crash_left_unfinished(app, tmp_path):
     assert not any(one.label == "Resume it" for one in app.button)
 
 
+def test_all_that_a_crash_left_is_resumed_in_its_order(app, tmp_path):
+    runs = tmp_path / "runs"
+    ids = [ended_run(runs, RunStatus.INTERRUPTED, seed=seed, epochs=400) for seed in (1, 2)]
+    app.query_params["run"] = ended_run(runs)
+    app.run()
+    app.get_by_key("take_up_all").click().run()
+    assert not app.exception
+    trainer = core.execution.process.get_trainer()
+    assert list(trainer.active()) == ids
+    assert app.session_state["shown_run"] == ids[0]
+    for run_id in reversed(ids):
+        trainer.stop(run_id)
+
+
 def test_a_run_without_a_state_offers_no_resume_and_a_deleted_one_says_so(app, tmp_path):
     runs = tmp_path / "runs"
     run_id = ended_run(runs)
