@@ -6,9 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-# What a run's device can be called, and the most threads it can have: files from elsewhere are held against both.
+# What a run's device can be called, the most threads it can have and the most cores of its machine: files from elsewhere are
+# held against them.
 DEVICE = re.compile(r"cpu|mps|cuda(:\d{1,3})?", re.ASCII)
-MAX_THREADS = 256
+MAX_THREADS, MAX_CORES = 256, 65_536
 
 # One row a step. `seconds` counts training time since the first step, validations and pauses left out.
 STEP_DTYPE = np.dtype(
@@ -23,20 +24,45 @@ STEP_DTYPE = np.dtype(
     ]
 )
 
-# One row a report, about ten a second: time spent on it and waiting for batches in it, then memory in bytes (GPU columns
-# are 0 without a GPU).
+# One row a report, about ten a second. Seconds: time spent on it, waiting for batches in it; of its sampled updates how many,
+# how long, and their parts (core/training/step_clock.py). About once a second who had the cores (core/machine/contention.py) in
+# how many seconds; 0 in the other rows. Bytes of memory (GPU columns are 0 without a GPU).
 REPORT_DTYPE = np.dtype(
     [
         ("step", "<u8"),
         ("seconds", "<f8"),
         ("duration", "<f8"),
         ("data_seconds", "<f8"),
+        ("sampled_steps", "<u4"),
+        ("sampled_seconds", "<f8"),
+        ("forward_seconds", "<f8"),
+        ("backward_seconds", "<f8"),
+        ("optimizer_seconds", "<f8"),
+        ("cpu_period", "<f8"),
+        ("cpu_wanted", "<f8"),
+        ("cpu_delay", "<f8"),
+        ("cpu_blocked", "<f8"),
+        ("cpu_pages", "<f8"),
+        ("cpu_elsewhere", "<f8"),
         ("resident", "<u8"),
         ("allocated", "<u8"),
         ("reserved", "<u8"),
         ("peak", "<u8"),
         ("total", "<u8"),
     ]
+)
+# The columns of it that may be unknown.
+MEASURED_SECONDS = (
+    "sampled_seconds",
+    "forward_seconds",
+    "backward_seconds",
+    "optimizer_seconds",
+    "cpu_period",
+    "cpu_wanted",
+    "cpu_delay",
+    "cpu_blocked",
+    "cpu_pages",
+    "cpu_elsewhere",
 )
 
 
@@ -48,6 +74,8 @@ class RunStarted:
         parameters: trainable numbers of the model.
         total_steps, steps_per_epoch: optimizer updates.
         device, device_name, precision, threads: what auto settings became.
+        fastest_precision: what precision "auto" is on this device; "" in runs that did not record it. cores: that it may use; 0
+            likewise.
         notes: choices made on the run's behalf that a person should know of, in words.
     """
 
@@ -59,6 +87,8 @@ class RunStarted:
     precision: str
     threads: int
     notes: tuple[str, ...] = ()
+    fastest_precision: str = ""
+    cores: int = 0
 
 
 @dataclass(frozen=True)

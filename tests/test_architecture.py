@@ -114,7 +114,10 @@ def test_the_words_of_core_name_no_page():
 
 def test_only_the_execution_of_runs_and_jobs_knows_threads():
     threaded = [module for module, path in MODULES.items() if {"threading", "concurrent.futures"} & imported_names(path)]
-    assert threaded == [f"core.execution.{name}" for name in ("jobs", "process", "readers", "trainer")]
+    makers = [f"core.execution.{name}" for name in ("jobs", "process", "readers", "trainer")]
+    assert threaded == [*makers, "core.machine.contention"]
+    text = MODULES["core.machine.contention"].read_text(encoding="utf-8")
+    assert {line for line in text.split() if line.startswith("threading.")} <= {"threading.get_native_id()", "threading.enumerate()}"}
 
 
 def test_only_the_sessions_touch_streamlits_state_and_caches():

@@ -11,6 +11,7 @@ notes.py      What a person says about a run: its name, tags, a note, and whethe
 reader.py     A run read back from its folder, by tailing: what a page draws of it, whoever trains it.
 search.py     Which runs a line of words and conditions means, such as `mlp learning_rate<0.01 status=failed -homework`.
 snapshots.py  Weights kept along a run, for looking back: at steps 0, 1, 2, 4, 8, ... and at ends of epochs.
+speed.py      Where a run's time goes, and what limits its speed: one finding, with the measured shares and a setting to change.
 thinning.py   Many points to few, with spikes, gaps and ends kept.
 time_left.py  How long a run still takes: training, validations and the scoring of the test digits, by what they took so far.
 trash.py      Deleted runs: moved into a folder beside the others, from which they can come back until it is emptied.

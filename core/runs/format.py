@@ -15,22 +15,23 @@ from core.errors import NewerFormatError
 from core.events import REPORT_DTYPE, STEP_DTYPE
 from core.runs.folder import REPORTS, STEPS
 
-VERSION = 1
+VERSION = 2
 
 # By version and file. Written out, so that a change of today's rows cannot change what is read from an old file.
+_STEPS_1 = np.dtype(
+    [
+        ("step", "<u8"),
+        ("seconds", "<f8"),
+        ("learning_rate", "<f8"),
+        ("loss", "<f4"),
+        ("gradient_norm", "<f4"),
+        ("correct", "<u4"),
+        ("images", "<u4"),
+    ]
+)
 DTYPES: dict[int, dict[str, np.dtype[np.void]]] = {
     1: {
-        STEPS: np.dtype(
-            [
-                ("step", "<u8"),
-                ("seconds", "<f8"),
-                ("learning_rate", "<f8"),
-                ("loss", "<f4"),
-                ("gradient_norm", "<f4"),
-                ("correct", "<u4"),
-                ("images", "<u4"),
-            ]
-        ),
+        STEPS: _STEPS_1,
         REPORTS: np.dtype(
             [
                 ("step", "<u8"),
@@ -44,7 +45,34 @@ DTYPES: dict[int, dict[str, np.dtype[np.void]]] = {
                 ("total", "<u8"),
             ]
         ),
-    }
+    },
+    2: {
+        STEPS: _STEPS_1,
+        REPORTS: np.dtype(
+            [
+                ("step", "<u8"),
+                ("seconds", "<f8"),
+                ("duration", "<f8"),
+                ("data_seconds", "<f8"),
+                ("sampled_steps", "<u4"),
+                ("sampled_seconds", "<f8"),
+                ("forward_seconds", "<f8"),
+                ("backward_seconds", "<f8"),
+                ("optimizer_seconds", "<f8"),
+                ("cpu_period", "<f8"),
+                ("cpu_wanted", "<f8"),
+                ("cpu_delay", "<f8"),
+                ("cpu_blocked", "<f8"),
+                ("cpu_pages", "<f8"),
+                ("cpu_elsewhere", "<f8"),
+                ("resident", "<u8"),
+                ("allocated", "<u8"),
+                ("reserved", "<u8"),
+                ("peak", "<u8"),
+                ("total", "<u8"),
+            ]
+        ),
+    },
 }
 
 

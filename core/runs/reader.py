@@ -15,7 +15,9 @@ from core.config.train_config import PRECISIONS, TrainConfig
 from core.errors import ConfigError, NewerFormatError, RunError, UnknownSettingError
 from core.events import (
     DEVICE,
+    MAX_CORES,
     MAX_THREADS,
+    MEASURED_SECONDS,
     Evaluation,
     Event,
     Mistake,
@@ -213,6 +215,8 @@ def _impossible_reports(rows: npt.NDArray[np.void]) -> npt.NDArray[np.bool_]:
     wrong = np.zeros(len(rows), bool)
     for name in ("seconds", "duration", "data_seconds"):
         wrong |= ~(np.isfinite(rows[name]) & (rows[name] >= 0))
+    for name in MEASURED_SECONDS:  # NaN: of an older version, or not told by that system
+        wrong |= ~(np.isnan(rows[name]) | (np.isfinite(rows[name]) & (rows[name] >= 0)))
     for name in ("step", "resident", "allocated", "reserved", "peak", "total"):
         wrong |= rows[name] > MAX_NUMBER
     return wrong
@@ -254,6 +258,8 @@ def _event_of(values: dict[str, Any]) -> Event:
         # The run's script is written with these.
         if not DEVICE.fullmatch(started.device) or started.precision not in PRECISIONS[1:]:
             raise ValueError("a device or precision that does not exist")
+        if started.fastest_precision not in ("", *PRECISIONS[1:]) or not 0 <= started.cores <= MAX_CORES:
+            raise ValueError("a precision or a number of cores that does not exist")
         if not 1 <= started.threads <= MAX_THREADS or len(started.notes) > MAX_NOTES:
             raise ValueError("more threads or notes than a run has")
         return started

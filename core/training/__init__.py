@@ -9,5 +9,6 @@ saved_state.py   A whole training state on disk, from which a run goes on bit fo
 schedule.py      The learning rate as a function of the step: one formula for training, preview and resume.
 side_by_side.py  Several trainings at once, step by step beside each other.
 state.py         Everything that changes while a network trains, made anew.
+step_clock.py    Where the time of an update goes, measured on a sample of the steps.
 world.py         The processes that train one model together; here one.
 """

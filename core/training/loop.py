@@ -21,7 +21,7 @@ from core.data.batches import Batch, Batches
 from core.data.sources import Digits
 from core.errors import TrainingError
 from core.events import Evaluation, Event, RunStarted, StepDone, StoppedEarly, Tested, Validated
-from core.machine.hardware import device_name
+from core.machine.hardware import choose_precision, device_name, usable_cores
 from core.model.networks import enter_train_mode, reseed_dropout
 from core.model.weights import copy_weights
 from core.training.anomaly import failed_operation
@@ -97,6 +97,7 @@ def make_update(state: TrainState, group: list[Batch]) -> None:
     optimizer, rate = state.optimizer, learning_rate(state)
     for parameters in optimizer.param_groups:
         parameters["lr"] = rate  # in the open, before the step it belongs to
+    state.clock.begin(state.step, state.device)
     _keep_buffers(state)  # whatever fails from here on, the state is put back
     try:
         loss, correct = forward_backward(state, group)
@@ -107,10 +108,13 @@ def make_update(state: TrainState, group: list[Batch]) -> None:
     except BaseException:
         _restore_buffers(state)
         raise
+    state.clock.lap()
     _apply_gradients(state, skipped)
+    state.clock.lap("optimizer")
     note_step(state, group, loss, norm, correct)
     state.step += 1
     state.batch += len(group)
+    state.clock.end()
 
 
 def _apply_gradients(state: TrainState, skipped: bool) -> None:
@@ -150,10 +154,12 @@ def forward_backward(state: TrainState, group: list[Batch]) -> tuple[Tensor, Ten
     # First, not last: backward() adds to .grad, and what an update that failed has left there must not be added to this one.
     state.optimizer.zero_grad()
     with torch.autograd.set_detect_anomaly(True) if config.detect_anomaly else contextlib.nullcontext():
+        state.clock.lap()
         for images, labels in group:
             with autocast(state):
                 logits = model(images)
                 loss = F.cross_entropy(logits, labels, label_smoothing=config.label_smoothing)
+            state.clock.lap("forward")
             # Each digit weighs 1 / samples, so a smaller last batch counts no more than its digits.
             share = len(labels) / samples
             # Detached: a sum of losses with their graphs would keep the activations of every batch of the group.
@@ -170,6 +176,7 @@ def forward_backward(state: TrainState, group: list[Batch]) -> tuple[Tensor, Ten
                     f"The gradient became NaN in the backward pass of {operation} at step {step:,}, with a learning rate of "
                     f"{rate:g} and a loss of {loss.item():.6g}. {not_made(state, group, rate)}"
                 ) from error
+            state.clock.lap("backward")
     return _over_all_processes(state, loss_sum, correct)
 
 
@@ -235,6 +242,8 @@ def _started(state: TrainState) -> RunStarted:
         precision=state.precision,
         threads=state.threads,
         notes=tuple(notes),
+        fastest_precision=choose_precision("auto", state.device),
+        cores=usable_cores(),
     )
 
 

@@ -1,5 +1,6 @@
 """What a training reports of its steps, gathered so that the device need not wait for every one."""
 
+from dataclasses import asdict
 from time import perf_counter
 
 import numpy as np
@@ -9,6 +10,7 @@ from torch import Tensor
 
 from core.data.batches import Batch
 from core.events import REPORT_DTYPE, STEP_DTYPE, StepsEnded
+from core.machine.contention import CpuWatch
 from core.machine.memory import resident_bytes
 from core.training.state import TrainState
 
@@ -28,6 +30,7 @@ def read_memory(device: "torch.device", step: int, seconds: float) -> npt.NDArra
 
 
 REPORT_SECONDS = 0.1
+_LOOK_SECONDS = 1.0  # between two looks at who has the cores: one takes about a millisecond
 
 
 def note_step(state: TrainState, group: list[Batch], loss: Tensor, norm: Tensor, correct: Tensor) -> None:
@@ -59,9 +62,23 @@ def take_pending(state: TrainState) -> StepsEnded | None:
     state.pending_since = perf_counter()
     report = read_memory(state.device, state.step, state.seconds)
     report["duration"], report["data_seconds"] = duration, data_seconds
+    report["sampled_steps"], report["sampled_seconds"], parts = state.clock.take()
+    for part, spent in parts.items():
+        report[f"{part}_seconds"] = spent
+    _look_at_cores(state, report)
     return StepsEnded(rows, report)
+
+
+def _look_at_cores(state: TrainState, report: npt.NDArray[np.void]) -> None:
+    if state.watch is None:
+        state.watch = CpuWatch()
+    elif state.watch.since() >= _LOOK_SECONDS:
+        for name, spent in asdict(state.watch.look()).items():
+            report[f"cpu_{name}"] = spent
 
 
 def restart_clock(state: TrainState) -> None:
     """Leave the time since the last report out of the training time: a pause, a validation."""
     state.pending_since = perf_counter()
+    if state.watch is not None:
+        state.watch.restart()

@@ -9,8 +9,10 @@ from torch import Tensor, nn
 
 from core.config.models import MODELS
 from core.config.train_config import TrainConfig
+from core.machine.contention import CpuWatch
 from core.machine.hardware import choose_device, choose_precision, choose_threads
 from core.model.networks import build_model
+from core.training.step_clock import StepClock
 from core.training.world import ONE_PROCESS, World
 
 
@@ -33,6 +35,7 @@ class TrainState:
             when). pending_data_seconds: waited for batches since the last report. pending_since: when that was.
         whole: False while the optimizer changes the weights: an error in that moment leaves them half changed.
         world: the processes that train this model together.
+        clock: what the parts of the sampled updates took. watch: who had the cores; None before the first report.
         kept_buffers: the model's buffers, each with what it was before the update that is being made.
     """
 
@@ -62,6 +65,8 @@ class TrainState:
     pending: list[tuple[Any, ...]] = field(default_factory=list)
     pending_data_seconds: float = 0.0
     pending_since: float = 0.0
+    clock: StepClock = field(default_factory=StepClock)
+    watch: CpuWatch | None = None
     world: World = ONE_PROCESS
 
 

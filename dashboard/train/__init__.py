@@ -1,17 +1,17 @@
 """The Train page.
 
-band.py            The numbers of a run in one band: how good it is, how far, how fast.
-chart_bar.py       One line between the numbers and the curves: how the charts are drawn, and what else goes on here.
-downloads.py       What can be taken away from a run: metrics, charts, its script, its weights.
-evaluation.py      What the network gets wrong: confusion, accuracy of each digit, the worst mistakes.
-fork_panel.py      Fork a run: go on from one of its saved states with something changed, beside its own curves.
-fork_session.py    What a person has filled in to fork a run.
-headline.py        The first line of a run: its state, what it is (and the choice of another one), the buttons that steer it.
-page.py            Train: choose settings, start, watch.
-proofs.py          Proofs that a run repeats and resumes bit for bit.
-run_panel.py       One run on the Train page: its headline, its numbers, its curves, and the rest in tabs.
-session.py         The Train page's actions: start, resume, pause, stop, save, prove, download, and which runs it lists.
-settings_tab.py    The settings that a run was trained with, what differs first, and the machine it was trained on.
-start_panel.py     What starts the next run, at the head of the sidebar: a preset, Start, what it would take, MNIST.
-verdict_row.py     What to think of a run that has ended, in one line, with the one button that does what the line advises.
+band.py          The numbers of a run in one band: how good it is, how far, how fast.
+chart_bar.py     One line between the numbers and the curves: how the charts are drawn, and what else goes on here.
+downloads.py     What can be taken away from a run: metrics, charts, its script, its weights.
+evaluation.py    What the network gets wrong: confusion, accuracy of each digit, the worst mistakes.
+fork_panel.py    Fork a run: go on from one of its saved states with something changed, beside its own curves.
+fork_session.py  What a person has filled in to fork a run.
+headline.py      The first line of a run: its state, what it is (and the choice of another one), the buttons that steer it.
+page.py          Train: choose settings, start, watch.
+proofs.py        Proofs that a run repeats and resumes bit for bit.
+run_panel.py     One run on the Train page: its headline, its numbers, its curves, and the rest in tabs.
+session.py       The Train page's actions: start, resume, pause, stop, save, prove, download, and which runs it lists.
+settings_tab.py  The settings that a run was trained with, what differs first, and the machine it was trained on.
+start_panel.py   What starts the next run, at the head of the sidebar: a preset, Start, what it would take, MNIST.
+verdict_row.py   What to think of a run that has ended, in one line, with the one button that does what the line advises.
 """

@@ -1,0 +1,143 @@
+"""What limits a run's speed, from what was recorded; trainings with planted causes are in tests/benchmarks/speed_verdict.py."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from core.config.train_config import TrainConfig
+from core.events import REPORT_DTYPE, RunStarted
+from core.finding import Verdict
+from core.runs.history import ReportHistory, StepHistory
+from core.runs.speed import PARTS, speed_change, speed_finding, time_spent
+from tests.helpers.recordings import SMALL_SCORE, snapshot_of, steps, validated
+
+SECONDS = 20
+STARTED = RunStarted(1, 10_000, 1_000, "cpu", "A processor", "float32", 1, (), "float32", 2)
+
+
+def recorded(settings=None, started=None, *, validations=(), resident=None, step_seconds=0.01, **shares):
+    """A run of 20 seconds, ten reports each, whose time went where `shares` says (of an update, data of all; cpu_ in cores)."""
+    steps_each = round(0.1 / step_seconds)
+    history, reports = StepHistory(), ReportHistory()
+    history.append(steps(1, 10 * SECONDS * steps_each).steps)
+    rows = np.zeros(10 * SECONDS, REPORT_DTYPE)
+    rows["step"] = steps_each * np.arange(1, len(rows) + 1)
+    rows["seconds"] = 0.1 * np.arange(1, len(rows) + 1)
+    rows["duration"], rows["data_seconds"] = 0.1, 0.1 * shares.get("data", 0.02)
+    rows["sampled_steps"], rows["sampled_seconds"] = 1, step_seconds * (1 - shares.get("data", 0.02))
+    for part, usual in (("forward", 0.3), ("backward", 0.6), ("optimizer", 0.05)):
+        rows[f"{part}_seconds"] = rows["sampled_seconds"] * shares.get(part, usual)
+    looks = rows[::10]
+    looks["cpu_period"], looks["cpu_wanted"] = 1.0, shares.get("wanted", 1.0)
+    for name in ("delay", "blocked", "pages", "elsewhere"):
+        looks[f"cpu_{name}"] = shares.get(name, 0.0)
+    rows["resident"] = 500 * 2**20 if resident is None else resident(rows["seconds"])
+    reports.append(rows)
+    config = dataclasses.replace(TrainConfig(epochs=100), **(settings or {}))
+    return dataclasses.replace(
+        snapshot_of(0),
+        config=config,
+        started=dataclasses.replace(STARTED, **(started or {})),
+        steps=history,
+        reports=reports,
+        validations=tuple(validations),
+    )
+
+
+LOADER = {"pipeline": "dataloader"}
+PLANTED = {
+    "loader": (recorded(LOADER, data=0.6), "Waits for data", {"pipeline": "memory", "workers": 0}),
+    "workers": (
+        recorded(LOADER | {"workers": 4}, delay=0.4, elsewhere=0.3),
+        "Too many workers",
+        {"pipeline": "memory", "workers": 0},
+    ),
+    "in memory": (recorded({"augment_shift": 2}, data=0.6), "Waits for data", {}),
+    "threads": (recorded({"threads": 8}, {"threads": 8}, wanted=8.0, delay=5.0), "Too many threads", {"threads": None}),
+    "neighbours": (recorded({}, {"threads": 2}, wanted=2.0, delay=0.8, elsewhere=1.0), "Busy neighbours", {"threads": 1}),
+    "one thread": (recorded(delay=0.3, elsewhere=1.9), "Busy neighbours", {}),
+    "pages in line": (recorded({}, {"threads": 2}, wanted=2.0, delay=0.8, pages=0.9), "Busy pages", {"threads": 1}),
+    "pages": (recorded(blocked=0.3, pages=0.5), "The page itself", {}),
+    "a leak": (recorded(resident=lambda seconds: 2**20 * (500 + 50 * seconds)), "Memory creeps", {}),
+    "anomaly": (recorded({"detect_anomaly": True}), "Detects anomalies", {"detect_anomaly": False}),
+    "batches of one": (recorded({"batch_size": 1}, forward=0.3, backward=0.3), "Small batches", {"batch_size": 64}),
+    "validations": (
+        recorded(
+            {"validations_per_epoch": 20},
+            validations=[
+                dataclasses.replace(validated(step), evaluation=dataclasses.replace(SMALL_SCORE, seconds=3.0))
+                for step in range(100, 600, 100)
+            ],
+        ),
+        "Validates often",
+        {"validations_per_epoch": 1},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_planted_cause_is_named_with_its_share_and_its_remedy(name):
+    view, cause, remedy = PLANTED[name]
+    found = speed_finding(view)
+    assert found is not None
+    assert (found.name, found.verdict, dict(found.remedy)) == (cause, Verdict.NOTE, remedy)
+    assert any(character.isdigit() for character in found.evidence)
+    assert not dataclasses.replace(view.config, **found.remedy).problems()
+
+
+HEALTHY = {
+    "plain": recorded(),
+    "one worker": recorded(LOADER | {"workers": 1}, data=0.2),
+    "a neighbour on another core": recorded(elsewhere=1.0),
+    "pages that keep nobody waiting": recorded(pages=0.5),
+    "memory of the first steps": recorded(resident=lambda seconds: 2**20 * (300 + 200 * np.minimum(1, seconds / 3))),
+    "memory that jumps once": recorded(resident=lambda seconds: 2**20 * (300 + 200 * (seconds > 12))),
+    "a small network": recorded({"model": "mlp"}, forward=0.25, backward=0.35, optimizer=0.2),
+    "nothing known of the cores": recorded(delay=np.nan, blocked=np.nan, pages=np.nan, elsewhere=np.nan),
+}
+
+
+@pytest.mark.parametrize("name", HEALTHY)
+def test_where_nothing_is_in_the_way_it_computes(name):
+    found = speed_finding(HEALTHY[name])
+    assert found is not None
+    assert (found.name, found.verdict) == ("Computes", Verdict.OK)
+
+
+def test_a_device_that_computes_with_bfloat16_says_so_only_where_float32_was_chosen():
+    chosen = speed_finding(recorded({"precision": "float32"}, {"fastest_precision": "bfloat16"}))
+    assert chosen is not None
+    assert chosen.remedy == {"precision": "auto"}
+    other = speed_finding(recorded({"precision": "float32"}, {"fastest_precision": "float32"}))
+    assert other is not None
+    assert not other.remedy
+
+
+def test_the_parts_are_the_whole_time():
+    view = recorded({"batch_size": 64}, data=0.25, validations=[validated(100)])
+    spent = time_spent(view)
+    assert spent is not None
+    assert tuple(spent.parts) == PARTS
+    assert spent.share(*PARTS) == pytest.approx(1)
+    assert spent.seconds == pytest.approx(0.1 * (len(view.reports) - 3))  # the first three hold what is done once
+    assert spent.parts["data"] / spent.seconds == pytest.approx(0.25)
+    assert spent.images == 64 * 10 * (len(view.reports) - 3)
+
+
+def test_nothing_is_said_before_there_is_enough_or_of_runs_that_measured_nothing():
+    assert speed_finding(snapshot_of(0)) is None
+    assert speed_finding(snapshot_of(100)) is None  # one second, and of the kind that measured nothing
+    assert speed_finding(snapshot_of(5000)) is None
+
+
+def test_two_runs_say_what_changed():
+    slow, fast = recorded(LOADER, data=0.6), recorded(step_seconds=0.005)
+    words = speed_change(slow, fast)
+    assert words.startswith("2.0 times as fast: 12,800 images/s after 6,400.")
+    assert "aiting for data fell from 94 to 2 microseconds a digit" in words
+    assert speed_change(fast, slow).startswith(
+        "2.0 times slower: 6,400 images/s after 12,800. Waiting for data rose from 2 to 94"
+    )
+    assert speed_change(fast, fast) == "About as fast: 12,800 images/s after 12,800."
+    assert speed_change(snapshot_of(0), fast) == ""
