@@ -117,7 +117,10 @@ def test_only_the_execution_of_runs_and_jobs_knows_threads():
     makers = [f"core.execution.{name}" for name in ("jobs", "process", "readers", "trainer")]
     assert threaded == [*makers, "core.machine.contention"]
     text = MODULES["core.machine.contention"].read_text(encoding="utf-8")
-    assert {line for line in text.split() if line.startswith("threading.")} <= {"threading.get_native_id()", "threading.enumerate()}"}
+    assert {line for line in text.split() if line.startswith("threading.")} <= {
+        "threading.get_native_id()",
+        "threading.enumerate()}",
+    }
 
 
 def test_only_the_sessions_touch_streamlits_state_and_caches():

@@ -92,11 +92,6 @@ class RunView:
         images = int(self.steps.column("images")[first + 1 :].astype(np.int64).sum())
         return images / elapsed if elapsed > 0 else None
 
-    def data_share(self, window: int = 50) -> float | None:
-        """Share of the training time spent waiting for batches over the last `window` reports, in [0, 1]."""
-        duration = float(self.reports.column("duration")[-window:].sum()) if len(self.reports) else 0.0
-        return float(self.reports.column("data_seconds")[-window:].sum()) / duration if duration > 0 else None
-
 
 class RunReader:
     """Follows one run's folder: each `read` takes only what was appended since the last."""

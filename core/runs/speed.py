@@ -16,7 +16,7 @@ _LEAST_SECONDS = 2.0
 _VALIDATING, _WAITING, _IN_LINE, _BLOCKED = 0.3, 0.35, 0.1, 0.12
 _A_NEIGHBOUR = 0.25  # cores
 _SMALL_BATCH, _FIXED = 16, 0.13
-_CREEPING, _LEAST_GROWTH = 0.1, 48 * 2**20
+_CREEPING, _LEAST_GROWTH, _MOST_READINGS = 0.1, 48 * 2**20, 3000
 PARTS = ("data", "forward", "backward", "optimizer", "rest", "validation")
 PART_WORDS = {
     "data": "waiting for data",
@@ -71,9 +71,9 @@ def time_spent(view: RunView) -> TimeSpent | None:
     duration, sampled = total("duration"), total("sampled_seconds")
     if duration < _LEAST_SECONDS or not sampled:
         return None
-    rows = view.steps.column("step") > int(reports.column("step")[first - 1] if first else view.info.first_step)
+    images = view.steps.column("images")[int(reports.column("step")[first - 1]) - view.info.first_step if first else 0 :]
     waiting = min(total("data_seconds"), duration)
-    updating = min(duration - waiting, int(rows.sum()) * sampled / total("sampled_steps"))
+    updating = min(duration - waiting, len(images) * sampled / total("sampled_steps"))
     parts = {name: updating * total(f"{name}_seconds") / sampled for name in ("forward", "backward", "optimizer")}
     parts |= {"data": waiting, "rest": max(0.0, duration - waiting - sum(parts.values()))}
     begin = int(reports.column("step")[first])
@@ -82,7 +82,7 @@ def time_spent(view: RunView) -> TimeSpent | None:
     known = period > 0 and not math.isnan(float(np.max(reports.column("cpu_delay")[first:], initial=0.0)))
     return TimeSpent(
         {name: parts[name] for name in PARTS},
-        int(view.steps.column("images")[rows].astype(np.int64).sum()),
+        int(images.astype(np.int64).sum()),
         total("cpu_delay") / wanted if known and wanted else math.nan,
         total("cpu_blocked") / period if known else math.nan,
         total("cpu_pages") / period if known else math.nan,
@@ -191,7 +191,7 @@ def _page(view: RunView, spent: TimeSpent) -> Finding | None:
 def _creeping(view: RunView, spent: TimeSpent) -> Finding | None:
     """Memory that grows in a line, long after the first steps."""
     reports = view.reports
-    late = slice(len(reports) // 3, None)
+    late = slice(len(reports) // 3, None, 1 + len(reports) // _MOST_READINGS)
     seconds, resident = reports.column("seconds")[late], reports.column("resident")[late].astype(np.float64)
     if len(seconds) < 50 or seconds[-1] - seconds[0] < 2 * _LEAST_SECONDS:
         return None

@@ -7,4 +7,5 @@ live_chart.py         The live charts of a run: a small component around plotly.
 run_charts.py         Values of a run -> what its charts show. Never imports streamlit.
 run_figures.py        Charts as complete plotly figures: for downloads, and where the live component cannot draw.
 session.py            What this browser has of the live charts, and how it wants to see them.
+speed_charts.py       Where a run's time goes, as bars from zero. No Streamlit here.
 """

@@ -12,6 +12,7 @@ from core.errors import RunError
 from core.execution.process import get_jobs, get_readers
 from core.runs.folder import RunFolder, runs_root
 from core.runs.index import RESULTS, RunRow, differing
+from core.runs.speed import speed_change
 from dashboard import wording
 from dashboard.charts import evaluation_charts, run_charts
 from dashboard.charts.live_chart import plot
@@ -69,6 +70,8 @@ def _curves(chosen: list[RunRow]) -> None:
             with column:
                 st.markdown(f"**{title}**")
                 plot(figure, key=f"runs_{title[:12]}", alt=f"{title} of {len(snapshots)} runs")
+    if len(snapshots) == 2 and (change := speed_change(*snapshots)):
+        st.caption(f":material/speed: {wording.plain(titles[1])} against {wording.plain(titles[0])}: {change}")
     _results(shown)
 
 

@@ -9,9 +9,11 @@ fork_session.py  What a person has filled in to fork a run.
 headline.py      The first line of a run: its state, what it is (and the choice of another one), the buttons that steer it.
 page.py          Train: choose settings, start, watch.
 proofs.py        Proofs that a run repeats and resumes bit for bit.
+remedy.py        The one button that does what a finding about a run advises.
 run_panel.py     One run on the Train page: its headline, its numbers, its curves, and the rest in tabs.
 session.py       The Train page's actions: start, resume, pause, stop, save, prove, download, and which runs it lists.
 settings_tab.py  The settings that a run was trained with, what differs first, and the machine it was trained on.
+speed_tab.py     What limits a run's speed, where its time goes, and what would lift it.
 start_panel.py   What starts the next run, at the head of the sidebar: a preset, Start, what it would take, MNIST.
 verdict_row.py   What to think of a run that has ended, in one line, with the one button that does what the line advises.
 """

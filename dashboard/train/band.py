@@ -7,6 +7,7 @@ from html import escape
 import numpy as np
 
 from core.runs.reader import RunView
+from core.runs.speed import speed_finding
 from core.runs.time_left import phase, seconds_left
 from core.runs.verdict import GUESSING
 from core.status import RunStatus
@@ -110,6 +111,7 @@ def _speed(view: RunView) -> Cell:
     rate = view.images_per_second()
     if not info.status.is_active and info.train_seconds > 0:
         rate = info.images / info.train_seconds  # of the whole run, as the table of runs says it
-    waiting = view.data_share()
-    more = f"{100 * waiting:.1f} % of the time it waits for data" if waiting is not None else ""
-    return Cell("Speed", f"{rate:,.0f}" if rate else NONE_YET, "images/s", more)
+    found = speed_finding(view)
+    return Cell(
+        "Speed", f"{rate:,.0f}" if rate else NONE_YET, "images/s", f"{found.evidence} More under Speed." if found else ""
+    )

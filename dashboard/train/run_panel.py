@@ -18,6 +18,7 @@ from dashboard.train.evaluation import evaluation_section
 from dashboard.train.fork_panel import fork_panel
 from dashboard.train.proofs import proofs
 from dashboard.train.settings_tab import settings_tab
+from dashboard.train.speed_tab import speed_tab
 from dashboard.train.verdict_row import verdict_row
 
 CHART_KEY = "live_charts"
@@ -46,6 +47,7 @@ def _tabs(view: RunView, parent: RunView | None) -> None:
     """Only the open tab is drawn."""
     parts = {
         "What it gets wrong": lambda: evaluation_section(view),
+        "Speed": lambda: speed_tab(view),
         "Settings": lambda: settings_tab(view),
         "Files": lambda: downloads(view, parent),
         "Fork": lambda: fork_panel(view),

@@ -4,14 +4,13 @@ from dataclasses import replace
 
 import streamlit as st
 
-from core.config.text import format_value
-from core.config.train_config import TrainConfig, settings
 from core.errors import Failure
 from core.execution.process import get_trainer
 from core.finding import Finding, Verdict
 from core.runs.folder import RunFolder
 from core.runs.info import can_go_on
 from core.runs.reader import RunView
+from core.runs.speed import speed_finding
 from core.runs.verdict import so_far, verdict
 from core.status import RunStatus
 from dashboard import wording
@@ -19,6 +18,7 @@ from dashboard.shell import start_session
 from dashboard.shell.policy_session import may_control
 from dashboard.train import fork_session
 from dashboard.train import session as train_session
+from dashboard.train.remedy import remedy_words, start_button
 
 _MOST_WORDS = 230
 _MARKS = {
@@ -35,10 +35,7 @@ def verdict_row(view: RunView) -> None:
     found, elsewhere = verdict(view), view.info.status.is_active and view.info.run_id not in get_trainer().active()
     with st.container(horizontal=True, vertical_alignment="center", gap="xsmall", key="run_verdict"):
         if found is None:
-            learning = so_far(view)
-            told = wording.plain(learning.evidence) if learning else ""
-            where = "Another process trains this run (a terminal, say); it is stopped there. " if elsewhere else ""
-            st.markdown(f":gray[:material/monitoring:] {where}{told}", width="stretch")
+            _in_training(view, elsewhere)
             return
         mark = _MARKS[found.verdict]
         st.markdown(f"{mark} {wording.plain(_short(f'{found.evidence} {found.advice}'.strip()))}", width="stretch")
@@ -46,6 +43,20 @@ def verdict_row(view: RunView) -> None:
     # Also in the sidebar, which a phone does not show.
     if problem := fork_session.problem(view.info.run_id) or start_session.start_problem():
         st.error(wording.plain(problem))
+
+
+def _in_training(view: RunView, elsewhere: bool) -> None:
+    """How the learning goes; where nothing is to be said against it, what slows the run down."""
+    learning, speed = so_far(view), speed_finding(view)
+    where = "Another process trains this run (a terminal, say); it is stopped there. " if elsewhere else ""
+    if speed and speed.verdict == Verdict.NOTE and (learning is None or learning.verdict == Verdict.OK):
+        told = wording.plain(_short(f"{speed.evidence} {speed.advice}".strip()))
+        st.markdown(f":orange[:material/speed:] {where}{told}", width="stretch")
+        if speed.remedy:
+            start_button(view, speed, key="mend_speed_now")
+        return
+    told = wording.plain(learning.evidence) if learning else ""
+    st.markdown(f":gray[:material/monitoring:] {where}{told}", width="stretch")
 
 
 def _short(words: str) -> str:
@@ -71,7 +82,7 @@ def _button(view: RunView, found: Finding) -> None:
     elif found.remedy and _goes_on(view, found) and states:
         config = replace(view.config, **found.remedy)
         st.button(
-            f"Fork with {_words(view.config, config)}",
+            f"Fork with {remedy_words(view.config, config)}",
             icon=":material/fork_right:",
             key="mend_fork",
             args=(info.run_id, states[-1], config, None),
@@ -80,15 +91,7 @@ def _button(view: RunView, found: Finding) -> None:
             help=f"A new run from the state saved after step {states[-1]:,}, with nothing else changed.",
         )
     elif found.remedy:
-        config = replace(view.config, **found.remedy)
-        st.button(
-            f"Start with {_words(view.config, config)}",
-            icon=":material/play_arrow:",
-            key="mend_start",
-            args=(config,),
-            on_click=train_session.start_changed,
-            disabled=locked,
-        )
+        start_button(view, found, key="mend_start")
     elif can_go_on(RunFolder.of(info.run_id).path, info):
         _resume(view, states, locked)
     elif found.verdict == Verdict.OK:
@@ -117,13 +120,4 @@ def _resume(view: RunView, states: list[int], locked: bool) -> None:
         args=(info.run_id,),
         disabled=locked,
         help=words,
-    )
-
-
-def _words(before: TrainConfig, after: TrainConfig) -> str:
-    """What a remedy changes, in the words of the form."""
-    return ", ".join(
-        f"{setting.label.lower()} {format_value(getattr(after, name))}"
-        for name, setting in settings().items()
-        if getattr(before, name) != getattr(after, name)
     )
