@@ -1,4 +1,4 @@
-"""A network as Python lines of its own: the very code of its builder, so any structure, and nothing of this project."""
+"""A network as Python lines of its own: a class, or the very code of its builder, so any structure; nothing of this project."""
 
 import ast
 import functools
@@ -8,6 +8,9 @@ import sys
 import types
 from collections.abc import Callable
 from typing import Any
+
+import torch
+from torch import nn
 
 from core.config.train_config import TrainConfig
 from core.errors import ConfigError
@@ -27,9 +30,14 @@ def network_source(config: TrainConfig) -> str:
     """Lines after which `model` is the network, with PyTorch's usual first weights. They expect `torch`, `nn` and a class
     `Dropout` (`nn.Dropout`, or one of the same arguments).
 
+    Layers one after the other are written as a class with `__init__` and `forward`; of any other structure the very code of its
+    builder.
+
     Raises:
         ConfigError: its builder uses what cannot be written down.
     """
+    if source := _as_class(config):
+        return source
     builder = BUILDERS[config.model]
     written = _Written(config.model)
     written.add(builder)
@@ -39,6 +47,75 @@ def network_source(config: TrainConfig) -> str:
     head = "\n".join(lines) + "\n\n\n" if lines else ""
     settings = f"SimpleNamespace({given})" if used else "None"
     return head + "\n\n\n".join(written.parts) + f"\n\n\nmodel = {builder.__name__}({settings})"
+
+
+def _as_class(config: TrainConfig) -> str:
+    """A chain of named layers as a class; "" for any other network, and for a layer whose words do not make it again."""
+    model = outline(config)
+    if type(model) is not nn.Sequential or not _is_plain_chain(model):
+        return ""
+    made, called = [], []
+    x = torch.empty(1, 1, 28, 28, device="meta")
+    model.eval()
+    for name, layer in model.named_children():
+        call = _call_of(layer)
+        if not name.isidentifier() or not call:
+            return ""
+        x = layer(x)
+        made.append(f"        self.{name} = {call}")
+        called.append(f"        x = self.{name}(x)  # ({', '.join(('N', *map(str, x.shape[1:])))})")
+    name = "".join({"cnn": "CNN", "mlp": "MLP"}.get(part, part.capitalize()) for part in config.model.split("_"))
+    lines = [
+        f"class {name}(nn.Module):",
+        "    def __init__(self):",
+        "        super().__init__()",
+        *made,
+        "",
+        "    def forward(self, x):  # (N, 1, 28, 28)",
+        *called,
+        "        return x",
+        "",
+        "",
+        f"model = {name}()",
+    ]
+    return "\n".join(lines)
+
+
+def _is_plain_chain(model: nn.Sequential) -> bool:
+    """Whether its layers say all there is of it: none stands twice, shares its weights, or holds some still."""
+    layers = [layer for _, layer in model.named_children()]
+    weights = sum(len(list(layer.parameters())) for layer in layers)
+    return (
+        len(layers) == len(model)
+        and len(list(model.parameters())) == weights
+        and all(weight.requires_grad for weight in model.parameters())
+    )
+
+
+def _call_of(layer: nn.Module) -> str:
+    """The call that makes a layer of PyTorch's, without arguments that are the defaults; "" where its words do not tell."""
+    kind = type(layer)
+    if any(True for _ in layer.children()) or not (kind is Dropout or getattr(nn, kind.__name__, None) is kind):
+        return ""
+    name = "Dropout" if kind is Dropout else f"nn.{kind.__name__}"
+    try:
+        call = ast.parse(f"f({layer.extra_repr()})", mode="eval").body
+        assert isinstance(call, ast.Call)
+        usual = inspect.signature(kind).parameters
+        given = [ast.literal_eval(one) for one in call.args]
+        named = {one.arg or "": ast.literal_eval(one.value) for one in call.keywords}
+        kept = {name: _single(value) for name, value in named.items() if _single(usual[name].default) != _single(value)}
+        words = ", ".join([*map(repr, given), *(f"{name}={value!r}" for name, value in kept.items())])
+        with torch.device("meta"):
+            again = kind(*given, **kept)
+    except (SyntaxError, ValueError, KeyError, TypeError):
+        return ""
+    return f"{name}({words})" if repr(again) == repr(layer) else ""
+
+
+def _single(value: Any) -> Any:
+    """(3, 3) as 3."""
+    return value[0] if isinstance(value, tuple) and len(set(value)) == 1 else value
 
 
 class _Written:

@@ -57,7 +57,7 @@ def _script(snapshot: RunView) -> None:
     can = bool(started and torch_ready.has_torch() and not info.parent and may_control())
 
     def text() -> bytes:
-        from core.transfer.script import run_script
+        from core.transfer.script.run_script import run_script
 
         assert started is not None
         return run_script(info.run_id, snapshot.config, started).encode()

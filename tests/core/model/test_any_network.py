@@ -24,7 +24,7 @@ from core.model.source import has_own_classes, network_source
 from core.runs.reader import RunReader
 from core.status import RunStatus
 from core.training.state import new_state
-from core.transfer.script import run_script
+from core.transfer.script.run_script import run_script
 from core.transfer.weights_in import read_weights
 from core.transfer.weights_out import WeightFormat, formats_of, loading_lines, packed
 from tests.helpers.trainings import SMALL, followed, losses

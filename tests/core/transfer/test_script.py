@@ -17,7 +17,7 @@ from core.events import RunStarted
 from core.events import Tested as WasTested
 from core.model.networks import build_model
 from core.training.state import new_state
-from core.transfer.script import run_script
+from core.transfer.script.run_script import run_script
 from tests.helpers.trainings import CONFIGS, SMALL, followed, losses
 
 # Together they use every branch of a script.
