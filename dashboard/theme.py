@@ -50,6 +50,7 @@ body:has(.st-key-run_panel) [data-testid="stExpandSidebarButton"]::after { conte
   [data-testid="stLayoutWrapper"]:has(> .st-key-run_controls):not(:has(button:enabled)) { display: none; }
   [data-testid="stExpandSidebarButton"]::after { content: "Pages"; }
   body:has(.st-key-run_panel) [data-testid="stExpandSidebarButton"]::after { content: "Pages, settings and Start"; }
+  .st-key-mend_speed_now { display: none; }  /* it stands under Speed, too */
   .st-key-run_controls .stButton button { padding: 0.25rem 0.5rem; }
   .stMainBlockContainer { padding-left: 1rem; padding-right: 1rem; }
   .digit-lab-band { grid-template-columns: repeat(2, minmax(0, 1fr)); }

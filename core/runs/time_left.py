@@ -46,7 +46,7 @@ def phase(snapshot: RunView) -> str:
     """What a run that trains does besides training, in words; "" while it trains."""
     last = snapshot.validations[-1].step if snapshot.validations else snapshot.info.first_step
     if snapshot.step and snapshot.step != last and snapshot.config.validates_after(snapshot.step):
-        return "scores the validation digits"
+        return "validating"
     if snapshot.step >= snapshot.total_steps and not snapshot.tested:
-        return "scores the test digits"
+        return "scoring the test"
     return ""

@@ -68,6 +68,7 @@ function draw(live, chart, element) {
     margin: { l: 56, r: 12, t: 8, b: 40 }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
     font: { color: text, family: font, size: 12 }, hovermode: "x unified", showlegend: traces.length > 1,
     hoverlabel: { bgcolor: live.background, font: { color: text } },
+    modebar: { orientation: "v", bgcolor: "rgba(0,0,0,0)" },  // in a row it would cover the legend
     legend: { orientation: "h", x: 0, y: 1, yanchor: "bottom", bgcolor: "rgba(0,0,0,0)" },
     xaxis: { title: { text: chart.x_title, standoff: 6 }, gridcolor: grid, zerolinecolor: grid },
     yaxis: y, uirevision: live.uirevision + (chart.log ? "/log" : ""),

@@ -4,6 +4,8 @@ import streamlit as st
 
 from dashboard.charts.run_charts import Sent, View
 
+CHART_KEY = "live_charts"  # of those of the Train page
+
 
 def charts_view() -> View:
     """How this session wants to see runs."""
@@ -12,6 +14,11 @@ def charts_view() -> View:
         window=st.session_state.get("view_window", 25),
         log=st.session_state.get("view_log", False),
     )
+
+
+def wants_code() -> bool:
+    """Whether the training loop is shown beside the charts."""
+    return st.session_state.get("view_code", False)
 
 
 def charts_sent(key: str) -> Sent | None:

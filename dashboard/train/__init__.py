@@ -2,6 +2,10 @@
 
 band.py          The numbers of a run in one band: how good it is, how far, how fast.
 chart_bar.py     One line between the numbers and the curves: how the charts are drawn, and what else goes on here.
+code_facts.py    What each line of the training loop caused in a run: share of the time, last values, charts it feeds.
+code_panel.js    The browser's side of the code beside the curves: what belongs together lights up.
+code_panel.py    The training loop of a run beside its curves: the exported script's own lines, each tied to what it caused.
+code_tab.py      A run, or the form, as PyTorch code: network with a table of layers, data set, loop, whole script.
 downloads.py     What can be taken away from a run: metrics, charts, its script, its weights.
 evaluation.py    What the network gets wrong: confusion, accuracy of each digit, the worst mistakes.
 fork_panel.py    Fork a run: go on from one of its saved states with something changed, beside its own curves.

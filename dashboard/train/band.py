@@ -74,7 +74,11 @@ def _validation_loss(view: RunView) -> Cell:
     if not losses:
         return Cell("Validation loss", NONE_YET, f"guessing: {GUESSING:.3f}")
     lowest = min((loss for loss in losses if math.isfinite(loss)), default=math.nan)
-    return Cell("Validation loss", wording.number(losses[-1]), f"lowest {wording.number(lowest)}")
+    return Cell(
+        "Validation loss",
+        wording.number(losses[-1]),
+        "the lowest" if losses[-1] == lowest else f"min. {wording.number(lowest)}",
+    )
 
 
 def _train_loss(view: RunView, window: int) -> Cell:

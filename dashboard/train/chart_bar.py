@@ -6,6 +6,8 @@ from core.execution.process import get_trainer
 from core.runs.info import RunInfo
 from dashboard import wording
 from dashboard.charts import run_charts
+from dashboard.charts import session as charts_session
+from dashboard.charts.session import CHART_KEY
 from dashboard.shell import run_session
 from dashboard.shell.policy_session import may_control
 from dashboard.train import session as train_session
@@ -45,6 +47,16 @@ def chart_bar(labels: dict[str, str], unfinished: list[RunInfo]) -> None:
             persist_state="session",
             help="The loss on a logarithmic axis, and the share of wrong answers in place of the accuracy: 98 and 99 % right "
             "look alike, 2 and 1 % wrong do not.",
+        )
+        st.toggle(
+            "Code",
+            key="view_code",
+            persist_state="session",
+            # The charts move into a column of the page, or out of it: the browser makes them anew.
+            on_change=charts_session.page_was_drawn_anew,
+            args=(CHART_KEY,),
+            help="The training loop of this run beside its curves: each line with its share of the time, its last values and "
+            "the chart that it feeds.",
         )
         _queue(labels)
         _unfinished(labels, unfinished)

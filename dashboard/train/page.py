@@ -13,7 +13,7 @@ from dashboard.settings import form_session
 from dashboard.shell import refresh, run_session, start_session, torch_ready
 from dashboard.train import session as train_session
 from dashboard.train.headline import headline
-from dashboard.train.run_panel import CHART_KEY, empty_panel, run_panel
+from dashboard.train.run_panel import empty_panel, run_panel
 from dashboard.train.start_panel import start_panel
 
 HEARTBEAT = 5.0  # seconds between refreshes while nothing changes; `refresh.refresh_seconds` otherwise
@@ -21,7 +21,7 @@ HEARTBEAT = 5.0  # seconds between refreshes while nothing changes; `refresh.ref
 
 def page() -> None:
     """The whole page."""
-    charts_session.page_was_drawn_anew(CHART_KEY)
+    charts_session.page_was_drawn_anew(charts_session.CHART_KEY)
     with st.sidebar:
         start_panel()
     st.html('<h1 class="digit-lab-unseen">Train a digit classifier</h1>')  # for screen readers; the curves need its place

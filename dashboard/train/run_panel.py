@@ -13,6 +13,8 @@ from dashboard.charts import session as charts_session
 from dashboard.charts.live_chart import live_charts
 from dashboard.train.band import band_html, cells, share_done
 from dashboard.train.chart_bar import chart_bar
+from dashboard.train.code_panel import code_panel
+from dashboard.train.code_tab import code_tab
 from dashboard.train.downloads import downloads
 from dashboard.train.evaluation import evaluation_section
 from dashboard.train.fork_panel import fork_panel
@@ -20,8 +22,6 @@ from dashboard.train.proofs import proofs
 from dashboard.train.settings_tab import settings_tab
 from dashboard.train.speed_tab import speed_tab
 from dashboard.train.verdict_row import verdict_row
-
-CHART_KEY = "live_charts"
 
 
 def run_panel(view: RunView, labels: dict[str, str], unfinished: list[RunInfo]) -> None:
@@ -38,9 +38,22 @@ def run_panel(view: RunView, labels: dict[str, str], unfinished: list[RunInfo]) 
         _to_come(view)
         return
     parent = _parent_of(view)
-    live_charts(view, charts_session.charts_view(), key=CHART_KEY, parent=parent)
+    _curves(view, parent)
     with st.container(key="run_rest"):
         _tabs(view, parent)
+
+
+def _curves(view: RunView, parent: RunView | None) -> None:
+    """The charts, with the training loop beside them if somebody wants to see it."""
+    shown = charts_session.charts_view()
+    if not charts_session.wants_code():
+        live_charts(view, shown, key=charts_session.CHART_KEY, parent=parent)
+        return
+    left, right = st.columns([5, 4], gap="medium")
+    with left:
+        live_charts(view, shown, key=charts_session.CHART_KEY, parent=parent)
+    with right:
+        code_panel(view)
 
 
 def _tabs(view: RunView, parent: RunView | None) -> None:
@@ -48,6 +61,7 @@ def _tabs(view: RunView, parent: RunView | None) -> None:
     parts = {
         "What it gets wrong": lambda: evaluation_section(view),
         "Speed": lambda: speed_tab(view),
+        "Code": lambda: code_tab(view),
         "Settings": lambda: settings_tab(view),
         "Files": lambda: downloads(view, parent),
         "Fork": lambda: fork_panel(view),

@@ -244,3 +244,26 @@ def test_without_plotly_js_the_charts_are_drawn_plainly_and_it_is_said(server: S
     start(page)
     expect(page.get_by_text("could not load plotly.js")).to_have_count(1)  # two for a moment, while a refresh replaces it
     expect(page.get_by_test_id("stPlotlyChart").first).to_be_visible()
+
+
+def test_a_line_of_code_lights_up_its_chart_and_a_chart_its_lines(server: Server, open_page):
+    page = open_page(server.url + LONG)
+    start(page)
+    wait_for_points(page, 20)
+    page.locator(".st-key-view_code label").first.click()
+    backward = page.locator(".digit-lab-code .line[data-does=backward]")
+    expect(backward).to_contain_text("loss.backward()")
+    backward.hover()
+    expect(page.locator("figure.lit [data-chart]")).to_have_attribute("data-chart", "gradient_norm")
+    expect(page.locator(".digit-lab-code .words")).to_contain_text(re.compile(r"gradient norm [\d.]+"))
+    expect(backward.locator(".share")).to_have_text(re.compile(r"\d+ %"))  # measured by now, and told without a reload
+    page.locator("[data-chart=learning_rate]").scroll_into_view_if_needed()
+    page.locator("[data-chart=learning_rate]").hover()
+    expect(page.locator(".digit-lab-code .line.lit").first).to_contain_text("optimizer.step()")
+    before = points(page)
+    wait_for_points(page, before + 10)  # the charts go on beside the code
+    page.locator(".st-key-view_code label").first.click()
+    expect(page.locator(".digit-lab-code")).to_have_count(0)
+    expect(page.locator("figure.lit")).to_have_count(0)
+    wait_for_points(page, before + 20)
+    stop(page)

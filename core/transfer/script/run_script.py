@@ -12,6 +12,8 @@ from importlib.metadata import version
 from core.config.train_config import TrainConfig
 from core.data.sources import MEAN, STD
 from core.events import RunStarted
+from core.machine.hardware import choose_device, choose_precision, choose_threads, device_name
+from core.model.networks import parameter_count
 from core.transfer.script import data_part, loop_part, network_part
 from core.transfer.script.scripted import Code, Does, Scripted
 
@@ -41,6 +43,20 @@ def script_sections(run_id: str, config: TrainConfig, started: RunStarted) -> di
     "training"."""
     run = Scripted(run_id, config, started)
     return {name: [line for text in write(run) for line in _lines(text)] for name, write in _SECTIONS.items()}
+
+
+def as_it_would_start(config: TrainConfig, *, beside_pages: bool) -> RunStarted:
+    """What a run with these settings would say at its start, for its script before it began. Raises DeviceError."""
+    device = choose_device(config.device)
+    return RunStarted(
+        parameter_count(config),
+        config.total_steps(),
+        config.steps_per_epoch(),
+        str(device),
+        device_name(device),
+        choose_precision(config.precision, device),
+        choose_threads(config.threads, beside_pages=beside_pages),
+    )
 
 
 def _lines(text: str) -> Iterator[Line]:

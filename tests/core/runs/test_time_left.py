@@ -51,4 +51,4 @@ def test_before_anything_is_known_there_is_no_figure():
     snapshot = snapshot_of(1)
     assert steps_per_second(snapshot) is None
     assert seconds_left(snapshot) is None
-    assert phase(snapshot) in ("", "scores the validation digits", "scores the test digits")
+    assert phase(snapshot) in ("", "validating", "scoring the test")

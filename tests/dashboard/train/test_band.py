@@ -45,7 +45,7 @@ def test_now_and_best_are_told_apart():
     view = dataclasses.replace(view, validations=(dataclasses.replace(best, best=True), last))
     accuracy, loss, *_ = cells(view, 25)
     assert (accuracy.label, accuracy.value, accuracy.detail) == ("Validation accuracy", "95.00 %", "best 97.00 %")
-    assert (loss.value, loss.detail) == ("0.200", "lowest 0.100")
+    assert (loss.value, loss.detail) == ("0.200", "min. 0.100")
     first = dataclasses.replace(view, validations=view.validations[:1])
     assert cells(first, 25)[0].detail == "the best"
 

@@ -445,3 +445,49 @@ def test_a_timers_refresh_with_an_old_address_does_not_bring_the_old_run_back(fr
     run_session.show_run("new")
     address["run"] = "old"  # what a timer sends that fired before the click, or a person who went Back
     assert run_session.shown_run() == expected
+
+
+def test_the_code_is_that_of_the_run_or_of_the_form(app, tmp_path):
+    quick(app.run())
+    button(app, "Start training").click().run()
+    wait_for(lambda: next((one for one in list_runs(tmp_path / "runs") if not one.status.is_active), None))
+    open_tab(app, "Code")
+    wait_for(lambda: session_is_warm() or None)
+    app.run()
+    assert not app.exception
+    assert any(one.value.startswith("class SimpleCNN(nn.Module):") for one in app.code)
+    assert "conv1" in set(app.dataframe[-1].value["layer"])
+    app.selectbox(key="setting_model").set_value("mlp")
+    app.session_state["code_of_form"] = True
+    app.run()
+    assert any(one.value.startswith("class MLP(nn.Module):") for one in app.code)
+    for part, word in (
+        ("Data set", "def __len__(self):"),
+        ("Optimizer and schedule", "torch.optim.Adam("),
+        ("Training loop", "loss.backward()"),
+        ("Whole script", "import torch"),
+    ):
+        app.session_state["code_part"] = part
+        app.run()
+        assert not app.exception
+        assert any(word in one.value for one in app.code), part
+    app.session_state["view_code"] = True
+    app.run()
+    assert not app.exception
+
+
+def test_what_slows_a_run_down_is_told_with_a_button(app, tmp_path, monkeypatch):
+    monkeypatch.setattr("core.runs.speed._LEAST_SECONDS", 0.0)
+    monkeypatch.setattr("core.runs.speed._WAITING", 0.0)  # whatever the machine: it waits
+    app.run()
+    app.selectbox(key="setting_pipeline").set_value("dataloader")
+    quick(app)
+    app.text_input(key="setting_train_size").set_value("3000").run()
+    button(app, "Start training").click().run()
+    wait_for(lambda: next((one for one in list_runs(tmp_path / "runs") if not one.status.is_active), None))
+    open_tab(app, "Speed")
+    assert not app.exception
+    assert "of the time it waits for data" in texts(app)
+    button(app, "Start with pipeline memory").click().run()
+    newest = list_runs(tmp_path / "runs")[0]
+    assert read_config(tmp_path / "runs" / newest.run_id).pipeline == "memory"
