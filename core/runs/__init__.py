@@ -3,10 +3,12 @@
 drawings.py   The drawings that a lesson teaches, kept in its run's folder.
 folder.py     A run's folder: the truth about a run, whoever trained it. Written by appending; `reader.py` reads it by tailing.
 format.py     The format of a run's folder: its version, and the rows of every version read and written as what they are.
+groups.py     Runs of the same settings with other seeds, as one group.
 history.py    A run's history as growing columns, and what of it a chart can show: thinned, honest, smoothed.
 index.py      All runs of a folder as rows of a table.
 info.py       What status.json says of a run, and the list of all runs.
 lock.py       Whether a run is held by a training, here or in another process.
+noise.py      Is a difference real, or could it be noise? Seeds as samples, and what so many test digits can tell.
 notes.py      What a person says about a run: its name, tags, a note, and whether it is archived.
 reader.py     A run read back from its folder, by tailing: what a page draws of it, whoever trains it.
 search.py     Which runs a line of words and conditions means, such as `mlp learning_rate<0.01 status=failed -homework`.
