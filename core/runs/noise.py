@@ -1,11 +1,14 @@
 """Is a difference real, or could it be noise? Seeds as samples, t-tests over them, and what so many test digits can tell."""
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from core.config.text import format_value
+from core.config.train_config import settings
 from core.runs.groups import Group
 
 # Of a hundred comparisons of equal settings two say *real* on average; with 95 % it would be five, and often more.
@@ -53,11 +56,17 @@ def difference(first: Sequence[float], second: Sequence[float], size: int) -> Di
     Raises:
         ValueError: a group without a run.
     """
-    from scipy import stats
-
     if not len(first) or not len(second):
         raise ValueError("each group needs a run")
-    one, two = np.asarray(first, float), np.asarray(second, float)
+    return _difference(tuple(map(float, first)), tuple(map(float, second)), size)
+
+
+# A table of a thousand runs asks for each of them at every refresh.
+@functools.lru_cache(maxsize=4096)
+def _difference(first: tuple[float, ...], second: tuple[float, ...], size: int) -> Difference:
+    from scipy import stats
+
+    one, two = np.array(first), np.array(second)
     mean, seeds = float(two.mean() - one.mean()), (len(one), len(two))
     if max(seeds) == 1:
         variance = sum(max(share * (1 - share), 1 / size) / size for share in (float(one[0]), float(two[0])))
@@ -100,10 +109,31 @@ def leader_words(groups: Sequence[Group]) -> str:
     others = [group for group in scored if group is not best]
     found = [difference(group.scores, best.scores, best.test_size) for group in others]
     level = sum(not one.real for one in found)
-    name = best.runs[0].title if len(best.runs) == 1 else f"the {len(best.scores)} seeds of {best.runs[0].title}"
-    words = f"Highest test accuracy: {name}, {100 * float(np.mean(best.scores)):.2f} %"
+    seeds = f" ({len(best.scores)} seeds)" if len(best.scores) > 1 else ""
+    words = f"Highest test accuracy: {_told_from(best, scored)}{seeds}, {100 * float(np.mean(best.scores)):.2f} %"
     if not level:
         return f"{words}; the difference to every other setting is real."
     luck = "the other setting" if len(others) == 1 else f"{level} of the {len(others)} other settings"
-    seeds = " More seeds would tell." if min(one.seeds[0] for one in found) < 5 else ""
-    return f"{words}, but {luck} could be as good: the difference could be noise.{seeds}"
+    more = " More seeds would tell." if min(min(one.seeds) for one in found) < 5 else ""
+    return f"{words}, but {luck} could be as good: the difference could be noise.{more}"
+
+
+def _told_from(group: Group, others: Sequence[Group]) -> str:
+    """The name that a person gave a run of the group, or the settings in which the groups differ."""
+    named = next((row.notes.name for row in group.runs if row.notes.name), "")
+    varied = [name for name in settings() if len({getattr(other.config, name) for other in others}) > 1]
+    values = (f"{settings()[name].label.lower()} {format_value(getattr(group.config, name)) or 'none'}" for name in varied)
+    return named or ", ".join(values)
+
+
+def mean_interval(scores: Sequence[float], size: int) -> tuple[float, float]:
+    """Where the mean over all seeds lies with a probability of CONFIDENCE, by the seeds that were trained (Student's t); of a
+    single run where its accuracy lies, by its test digits."""
+    from scipy import stats
+
+    if len(scores) == 1:
+        return spread_of_test(scores[0], size)
+    values = np.asarray(scores, float)
+    error = max(float(values.std(ddof=1)), 1 / size) / math.sqrt(len(values))
+    half = float(stats.t.ppf(0.5 + CONFIDENCE / 2, len(values) - 1)) * error
+    return float(values.mean()) - half, float(values.mean()) + half

@@ -2,6 +2,7 @@
 
 evaluation_charts.py  Figures of one evaluation: the confusion matrix, and the accuracy of each digit.
 figures.py            What all figures share: ten digits, heat, legend, layout, and numbers as JSON can carry them.
+group_charts.py       Groups of seeds as figures: the mean of their curves, each run as a thin line, results as dots.
 live_chart.js         The browser's side of the live charts: new points are appended, nothing is drawn anew.
 live_chart.py         The live charts of a run: a small component around plotly.js that keeps zoom and receives new points only.
 run_charts.py         Values of a run -> what its charts show. Never imports streamlit.

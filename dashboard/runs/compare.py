@@ -11,7 +11,9 @@ from core.config.train_config import settings
 from core.errors import RunError
 from core.execution.process import get_jobs, get_readers
 from core.runs.folder import RunFolder, runs_root
+from core.runs.groups import groups_of
 from core.runs.index import RESULTS, RunRow, differing
+from core.runs.noise import difference, difference_words
 from core.runs.speed import speed_change
 from dashboard import wording
 from dashboard.charts import evaluation_charts, run_charts
@@ -72,7 +74,20 @@ def _curves(chosen: list[RunRow]) -> None:
                 plot(figure, key=f"runs_{title[:12]}", alt=f"{title} of {len(snapshots)} runs")
     if len(snapshots) == 2 and (change := speed_change(*snapshots)):
         st.caption(f":material/speed: {wording.plain(titles[1])} against {wording.plain(titles[0])}: {change}")
+    _real_or_noise(shown)
     _results(shown)
+
+
+def _real_or_noise(rows: list[RunRow]) -> None:
+    """When the chosen runs are of two settings: whether those differ."""
+    groups = [group for group in groups_of(rows) if group.scores]
+    if len(groups) != 2 or len({(group.config.dataset, group.test_size) for group in groups}) > 1:
+        return
+    first, second = groups
+    found = difference(first.scores, second.scores, first.test_size)
+    names = [f"{wording.plain(group.runs[0].title)}{' and its seeds' if len(group.runs) > 1 else ''}" for group in groups]
+    words = wording.plain(difference_words(found, first.test_size))
+    st.caption(f":material/balance: Test accuracy of {names[1]} less that of {names[0]}. {words}")
 
 
 def _legend(place: int, title: str) -> str:

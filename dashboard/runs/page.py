@@ -3,6 +3,8 @@
 import streamlit as st
 
 from core.runs.folder import runs_root
+from core.runs.groups import groups_of
+from core.runs.noise import leader_words
 from dashboard import wording
 from dashboard.runs import session as runs_session
 from dashboard.runs.compare import all_runs, compare
@@ -49,6 +51,8 @@ def _refreshing(was_working: bool) -> None:
     if unknown:
         st.caption(f":material/search_off: No run fits {', '.join(wording.plain(word) for word in unknown)}.")
     runs_table(rows)
+    if words := leader_words(groups_of(rows)):
+        st.caption(f":material/trophy: {wording.plain(words)}")
     by_id = {row.run_id: row for row in rows}
     chosen = [by_id[run_id] for run_id in runs_session.selected_ids() if run_id in by_id]
     undo_row()

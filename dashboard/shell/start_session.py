@@ -9,7 +9,9 @@ import streamlit as st
 from core.config.presets import preset_named
 from core.config.train_config import TrainConfig
 from core.data.sources import data_root, missing_files
+from core.errors import RunError
 from core.execution.process import get_jobs, get_trainer
+from core.execution.trainer import MAX_QUEUE
 from core.runs.folder import runs_root
 from dashboard.shell.policy_session import controlled
 from dashboard.shell.run_session import show_run
@@ -33,6 +35,25 @@ def start_config(config: TrainConfig) -> None:
         return
     st.session_state.start_problem = ""
     show_run(run_id)
+
+
+def start_several(configs: list[TrainConfig]) -> str:
+    """Put runs in line, all or none of them; the first one's id, "" when there is no room. Problems are kept for the page."""
+
+    def start() -> str:
+        room = MAX_QUEUE + 1 - len(get_trainer().active())
+        if len(configs) > room:
+            raise RunError(f"{len(configs)} runs do not fit: the queue has room for {room}. Start fewer, or wait.")
+        ids = [get_trainer().start(config, data_root(), runs_root()) for config in configs]
+        return ids[0]
+
+    try:
+        run_id = started_once(tuple(configs), start)
+    except Exception as error:
+        st.session_state.start_problem = str(error)
+        return ""
+    st.session_state.start_problem = ""
+    return run_id
 
 
 def started_once(what: object, start: Callable[[], str]) -> str:

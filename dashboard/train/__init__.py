@@ -15,6 +15,7 @@ page.py          Train: choose settings, start, watch.
 proofs.py        Proofs that a run repeats and resumes bit for bit.
 remedy.py        The one button that does what a finding about a run advises.
 run_panel.py     One run on the Train page: its headline, its numbers, its curves, and the rest in tabs.
+seeds_tab.py     The same settings with other seeds: what they give on average, and whether they differ from others.
 session.py       The Train page's actions: start, resume, pause, stop, save, prove, download, and which runs it lists.
 settings_tab.py  The settings that a run was trained with, what differs first, and the machine it was trained on.
 speed_tab.py     What limits a run's speed, where its time goes, and what would lift it.

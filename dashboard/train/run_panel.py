@@ -19,6 +19,7 @@ from dashboard.train.downloads import downloads
 from dashboard.train.evaluation import evaluation_section
 from dashboard.train.fork_panel import fork_panel
 from dashboard.train.proofs import proofs
+from dashboard.train.seeds_tab import seeds_tab
 from dashboard.train.settings_tab import settings_tab
 from dashboard.train.speed_tab import speed_tab
 from dashboard.train.verdict_row import verdict_row
@@ -61,6 +62,7 @@ def _tabs(view: RunView, parent: RunView | None) -> None:
     parts = {
         "What it gets wrong": lambda: evaluation_section(view),
         "Speed": lambda: speed_tab(view),
+        "Seeds": lambda: seeds_tab(view),
         "Code": lambda: code_tab(view),
         "Settings": lambda: settings_tab(view),
         "Files": lambda: downloads(view, parent),

@@ -1,6 +1,7 @@
 """The Train page's actions: start, resume, pause, stop, save, prove, download, and which runs it lists."""
 
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ from core.status import RunStatus
 from dashboard.settings.form_session import form_config, form_key
 from dashboard.shell.policy_session import asker, controlled
 from dashboard.shell.run_session import show_run
-from dashboard.shell.start_session import start_config, start_problem
+from dashboard.shell.start_session import start_config, start_problem, start_several
 from dashboard.shell.widget_session import changed_choice
 
 if TYPE_CHECKING:
@@ -30,8 +31,19 @@ DOWNLOAD_JOB = "download"
 def start_run() -> None:
     """Start what the form says and show it. Problems are kept for the page."""
     config, found = form_config()
-    if config is not None and not found:
+    if config is None or found:
+        return
+    count = st.session_state.get("start_seeds", 1)
+    if count == 1:
         start_config(config)
+    elif run_id := start_several([replace(config, seed=config.seed + number) for number in range(count)]):
+        show_run(run_id)
+
+
+@controlled
+def start_seeds(config: TrainConfig, seeds: list[int]) -> None:
+    """Train the same settings with other seeds, one after the other; what is shown stays."""
+    start_several([replace(config, seed=seed) for seed in seeds])
 
 
 @controlled

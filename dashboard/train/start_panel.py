@@ -65,6 +65,14 @@ def _start(config: TrainConfig | None, found: dict[str, str]) -> None:
     )
     if config is not None:
         st.caption(form_session.estimate(config) if torch_ready.is_warm() else "PyTorch is being imported …")
+    st.selectbox(
+        "Seeds",
+        (1, 3, 5, 10),
+        key="start_seeds",
+        format_func=lambda count: "one run" if count == 1 else f"{count} runs, each with another seed",
+        persist_state="session",
+        help="One run may be lucky: several with other seeds tell what the settings give on average (tab Seeds).",
+    )
     if problems := form_session.link_problems():
         told = "; ".join(f"{wording.plain(field)}: {wording.plain(problem)}" for field, problem in problems.items())
         st.warning(f"Left out of the link: {told}")

@@ -112,9 +112,14 @@ def test_of_two_runs_of_a_seed_the_scored_one_speaks():
 def test_the_leader_by_luck_is_called_so():
     lucky = groups_of([row(1, 0.991), row(2, 0.9905, learning_rate=0.01), row(3, 0.95, learning_rate=0.1)])
     words = leader_words(lucky)
-    assert words.startswith("Highest test accuracy: run-1, 99.10 %, but 1 of the 2 other settings could be as good")
+    assert words.startswith(
+        "Highest test accuracy: learning rate 0.001, 99.10 %, but 1 of the 2 other settings could be as good"
+    )
     assert words.endswith("More seeds would tell.")
     clear = groups_of([row(1, 0.99), row(2, 0.97, learning_rate=0.01)])
-    assert leader_words(clear) == "Highest test accuracy: run-1, 99.00 %; the difference to every other setting is real."
+    assert (
+        leader_words(clear)
+        == "Highest test accuracy: learning rate 0.001, 99.00 %; the difference to every other setting is real."
+    )
     assert leader_words(clear[:1]) == ""
     assert leader_words(groups_of([row(1), row(2, dataset="mnist_sample")])) == ""  # not the same test digits

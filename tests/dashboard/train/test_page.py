@@ -491,3 +491,46 @@ def test_what_slows_a_run_down_is_told_with_a_button(app, tmp_path, monkeypatch)
     button(app, "Start with pipeline memory").click().run()
     newest = list_runs(tmp_path / "runs")[0]
     assert read_config(tmp_path / "runs" / newest.run_id).pipeline == "memory"
+
+
+def test_seeds_are_trained_as_a_group_and_compared(app, tmp_path):
+    quick(app.run())
+    app.selectbox(key="start_seeds").set_value(3).run()
+    button(app, "Start training").click().run()
+    assert not app.exception
+    runs = wait_for(lambda: found if len(found := list_runs(tmp_path / "runs")) == 3 and done(found) else None)
+    assert sorted(read_config(tmp_path / "runs" / run.run_id).seed for run in runs) == [0, 1, 2]
+    open_tab(app, "Seeds")
+    assert not app.exception
+    assert "3 seeds:" in said(app)
+    button(app, "Train 1 more seed").click().run()
+    runs = wait_for(lambda: found if len(found := list_runs(tmp_path / "runs")) == 4 and done(found) else None)
+    assert max(read_config(tmp_path / "runs" / run.run_id).seed for run in runs) == 3
+    app.selectbox(key="start_seeds").set_value(1).run()
+    app.text_input(key="setting_learning_rate").set_value("1e-7").run()
+    button(app, "Start training").click().run()
+    wait_for(lambda: found if len(found := list_runs(tmp_path / "runs")) == 5 and done(found) else None)
+    open_tab(app, "Seeds")
+    assert "One run:" in said(app)
+    other = app.selectbox(key="seeds_other")
+    other.set_value(other.options[0] if other.options[0].startswith("2026") else runs[-1].run_id).run()
+    assert not app.exception
+    assert "Real: -" in said(app)
+
+
+def said(app) -> str:
+    """Its words without the marks that keep Markdown from reading them."""
+    return texts(app).replace("\\", "")
+
+
+def done(runs) -> bool:
+    return not any(run.status.is_active for run in runs)
+
+
+def test_more_seeds_than_the_queue_takes_are_refused_whole(app, tmp_path, monkeypatch):
+    monkeypatch.setattr("dashboard.shell.start_session.MAX_QUEUE", 5)
+    quick(app.run())
+    app.selectbox(key="start_seeds").set_value(10).run()
+    button(app, "Start training").click().run()
+    assert "10 runs do not fit: the queue has room for 6" in said(app)
+    assert list_runs(tmp_path / "runs") == []
