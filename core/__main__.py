@@ -1,4 +1,4 @@
-"""The command line: `python -m core train`, `check` and `prove`: reads arguments only."""
+"""The command line: `python -m core train`, `check`, `prove` and `watch`: reads arguments only."""
 
 import argparse
 import sys
@@ -7,6 +7,7 @@ from pathlib import Path
 from core.commands.check import check_installation
 from core.commands.prove import prove_run
 from core.commands.train import train_run
+from core.commands.watch import watch_run
 from core.config.presets import PRESETS
 from core.config.train_config import settings
 from core.errors import ConfigError, CoreError
@@ -40,9 +41,9 @@ def main(arguments: list[str] | None = None) -> int:
     train.add_argument("--data", type=Path, help="data folder (default: DIGIT_LAB_DATA or data)")
     train.add_argument("--runs", type=Path, help="runs folder (default: DIGIT_LAB_RUNS or runs)")
     train.add_argument("--json", action="store_true", help="one JSON object a line; the last one is the result")
-    train.set_defaults(run=train_run)
+    train.set_defaults(run_command=train_run)
     check = commands.add_parser("check", help="look at the installation and compute something on each device")
-    check.set_defaults(run=lambda _: check_installation())
+    check.set_defaults(run_command=lambda _: check_installation())
     proof = commands.add_parser("prove", help="train the first steps twice, or in two parts, and compare every bit")
     proof.add_argument("kind", choices=("repeat", "resume"))
     proof.add_argument("--preset", help="as for train")
@@ -51,16 +52,29 @@ def main(arguments: list[str] | None = None) -> int:
     proof.add_argument("--steps", type=int, default=60)
     proof.add_argument("--data", type=Path, help="data folder (default: DIGIT_LAB_DATA or data)")
     proof.add_argument("--json", action="store_true")
-    proof.set_defaults(run=prove_run)
+    proof.set_defaults(run_command=prove_run)
+    watch = commands.add_parser("watch", help="a run in this terminal, whoever trains it, until it ends")
+    watch.add_argument("run", nargs="?", help="its id (default: the one that trains, else the newest)")
+    watch.add_argument("--every", type=_seconds, default=1.0, metavar="SECONDS", help="between two looks (default: 1)")
+    watch.add_argument("--once", action="store_true", help="show it as it is now, and end")
+    watch.add_argument("--runs", type=Path, help="runs folder (default: DIGIT_LAB_RUNS or runs)")
+    watch.set_defaults(run_command=watch_run)
     given = parser.parse_args(arguments)
     try:
-        return given.run(given)
+        return given.run_command(given)
     except ConfigError as error:
         print(f"These settings cannot be used:\n{error}", file=sys.stderr)
         return 2
     except CoreError as error:
         print(error, file=sys.stderr)
         return 1
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not 0.1 <= seconds <= 3600:
+        raise argparse.ArgumentTypeError(f"must be between 0.1 and 3600 seconds; got {text}")
+    return seconds
 
 
 if __name__ == "__main__":

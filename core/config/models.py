@@ -26,7 +26,8 @@ MODELS: dict[str, ModelSpec] = {
     "mlp": ModelSpec("MLP (two linear layers)", "two linear layers", has_convolutions=False),
     "simple_cnn": ModelSpec("SimpleCNN", "two convolutions, as most tutorials have"),
     "cnn_batchnorm": ModelSpec("CNN with BatchNorm", "the same with BatchNorm behind each", has_batchnorm=True),
-    "fast_cnn": ModelSpec("Fast CNN", "small and quick, 99 % in seconds", has_batchnorm=True),
+    "fast_cnn": ModelSpec("Fast CNN", "quick, 99 % in seconds", has_batchnorm=True),
+    "small_cnn": ModelSpec("Small CNN", "99 % with the least arithmetic", has_batchnorm=True),
     "lab_cnn": ModelSpec(
         "Lab CNN (BatchNorm and Dropout)",
         "BatchNorm behind a linear layer, too: shows what the mode does",

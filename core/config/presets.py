@@ -29,7 +29,7 @@ PRESETS: dict[str, Preset] = {
         "99 % fast",
         "A small BatchNorm network and a one-cycle schedule: 99 % on the test set in a fraction of the time.",
         TrainConfig(
-            model="fast_cnn",
+            model="small_cnn",
             epochs=1,
             learning_rate=0.01,
             optimizer="adamw",

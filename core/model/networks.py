@@ -102,7 +102,7 @@ def cnn_batchnorm(config: TrainConfig) -> nn.Module:
 
 
 def fast_cnn(config: TrainConfig) -> nn.Module:
-    """Small and quick: 99 % in seconds on a CPU."""
+    """Quick: 99 % in seconds on a CPU."""
     # A first convolution of stride 2 spares the large maps, where most of a CPU's time would go.
     momentum = config.batchnorm_momentum
     return nn.Sequential(
@@ -120,6 +120,29 @@ def fast_cnn(config: TrainConfig) -> nn.Module:
             flatten=nn.Flatten(),
             dropout=Dropout(config.dropout),
             output=nn.Linear(32 * 7 * 7, 10),
+        )
+    )
+
+
+def small_cnn(config: TrainConfig) -> nn.Module:
+    """99 % with the least arithmetic: 1.07 MFLOP a digit."""
+    # No padding: what borders would add is black and costs as much as the rest. 28 -> 12 -> 10 -> 5 -> 3 pixels a side.
+    momentum = config.batchnorm_momentum
+    return nn.Sequential(
+        OrderedDict(
+            conv1=nn.Conv2d(1, 16, 5, stride=2, bias=False),
+            norm1=nn.BatchNorm2d(16, momentum=momentum),
+            relu1=nn.ReLU(),
+            conv2=nn.Conv2d(16, 24, 3, bias=False),
+            pool2=nn.MaxPool2d(2),
+            norm2=nn.BatchNorm2d(24, momentum=momentum),
+            relu2=nn.ReLU(),
+            conv3=nn.Conv2d(24, 64, 3, bias=False),
+            norm3=nn.BatchNorm2d(64, momentum=momentum),
+            relu3=nn.ReLU(),
+            flatten=nn.Flatten(),
+            dropout=Dropout(config.dropout),
+            output=nn.Linear(64 * 3 * 3, 10),
         )
     )
 
@@ -153,6 +176,7 @@ BUILDERS: dict[str, Callable[[TrainConfig], nn.Module]] = {
     "simple_cnn": simple_cnn,
     "cnn_batchnorm": cnn_batchnorm,
     "fast_cnn": fast_cnn,
+    "small_cnn": small_cnn,
     "lab_cnn": lab_cnn,
 }
 

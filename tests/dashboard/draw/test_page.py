@@ -37,7 +37,7 @@ def test_without_a_model_the_page_offers_to_train_one(app, runs):
     button(app, "Train a model now").click().run()
     assert not app.exception
     (run,) = list_runs(runs)
-    assert (run.model, run.dataset) == ("fast_cnn", "mnist_sample")
+    assert (run.model, run.dataset) == ("small_cnn", "mnist_sample")
     core.execution.process.get_trainer().stop(run.run_id)
 
 

@@ -122,7 +122,7 @@ def test_a_link_holds_settings(app):
     app.query_params["preset"] = "fast99"
     app.query_params["epochs"] = "3"
     app.run()
-    assert app.selectbox(key="setting_model").value == "fast_cnn"
+    assert app.selectbox(key="setting_model").value == "small_cnn"
     assert app.text_input(key="setting_epochs").value == "3"
 
 
