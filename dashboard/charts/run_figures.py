@@ -7,10 +7,9 @@ import numpy as np
 import plotly.graph_objects as go
 
 from core.config.train_config import TrainConfig
-from core.runs.reader import RunView
 from core.training.schedule import schedule_preview
 from dashboard import theme
-from dashboard.charts.run_charts import Chart, Line, View, run_charts
+from dashboard.charts.run_charts import Chart, Line
 
 HEIGHT = 260
 # Plotly 7 offers to upload charts to a cloud: nothing leaves this machine here.
@@ -72,20 +71,6 @@ def figure(chart: Chart) -> go.Figure:
     return drawn
 
 
-def standalone_html(snapshot: RunView, view: View, parent: RunView | None = None) -> str:
-    """All charts of a run as one page that opens without a network."""
-    charts, _, _ = run_charts(snapshot, view, parent=parent)
-    parts = [
-        figure(chart).to_html(full_html=False, include_plotlyjs=(number == 0), config=PLOT_CONFIG)
-        for number, chart in enumerate(charts)
-    ]
-    title = f"Digit Lab run {snapshot.info.run_id}"
-    return (
-        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title><body style="font-family:sans-serif">'
-        f"<h1>{title}</h1>{''.join(parts)}</body></html>"
-    )
-
-
 class Drawn(NamedTuple):
     """A figure as the browser gets it: plotly's JSON, and its height in pixels."""
 
@@ -96,7 +81,7 @@ class Drawn(NamedTuple):
 def as_drawn(figure: go.Figure) -> Drawn:
     """A figure in JSON form, without plotly's template: the page gives the colours."""
     figure.layout.template = None
-    return Drawn(str(figure.to_json()), int(figure.layout.height))
+    return Drawn(str(figure.to_json()), int(figure.to_dict()["layout"]["height"]))
 
 
 def schedule_figure(config: TrainConfig) -> go.Figure:

@@ -14,6 +14,7 @@ headline.py      The first line of a run: its state, what it is (and the choice 
 page.py          Train: choose settings, start, watch.
 proofs.py        Proofs that a run repeats and resumes bit for bit.
 remedy.py        The one button that does what a finding about a run advises.
+report.py        A run as one HTML file that opens without a network: verdicts, curves, mistakes, settings.
 run_panel.py     One run on the Train page: its headline, its numbers, its curves, and the rest in tabs.
 seeds_tab.py     The same settings with other seeds: what they give on average, and whether they differ from others.
 session.py       The Train page's actions: start, resume, pause, stop, save, prove, download, and which runs it lists.

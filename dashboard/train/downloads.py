@@ -6,11 +6,11 @@ from core.runs.folder import RunFolder
 from core.runs.reader import RunView
 from core.transfer.metrics_files import metrics_csv
 from dashboard import wording
-from dashboard.charts import run_figures
 from dashboard.charts import session as charts_session
 from dashboard.models import model_session
 from dashboard.shell import torch_ready
 from dashboard.shell.policy_session import exported, may_control
+from dashboard.train.report import report_html
 from dashboard.wording import disk_words
 
 
@@ -37,9 +37,9 @@ def downloads(snapshot: RunView, parent: RunView | None) -> None:
         )
         _script(snapshot)
         st.download_button(
-            "Charts (HTML)",
-            exported(lambda: run_figures.standalone_html(snapshot, view, parent).encode()),
-            f"{run_id}-charts.html",
+            "Report (HTML)",
+            exported(lambda: report_html(snapshot, view, parent).encode()),
+            f"{run_id}.html",
             "text/html",
             on_click="ignore",
             disabled=locked or not len(snapshot.steps),
