@@ -24,7 +24,7 @@ from dashboard.modes.experiments.one_switch import ONE_SWITCH
 from dashboard.modes.experiments.poisoning import POISONING
 from dashboard.modes.experiments.warming_up import WARMING_UP
 from dashboard.modes.experiments.with_and_without import WITH_AND_WITHOUT
-from dashboard.modes.lab import Experiment, Lab, make_lab, newer_weights
+from dashboard.modes.lab import Experiment, Lab, make_lab, newer_weights, point_first
 from dashboard.shell import start_session
 from dashboard.shell.policy_session import may_control
 
@@ -128,15 +128,23 @@ def _does_not_fit(experiment: Experiment[Any], lab: Lab) -> None:
 
 
 def _experiment(name: str, experiment: Experiment[Any], lab: Lab) -> None:
-    params = experiment.controls(lab)
+    """The answer and its picture first, then what one can change, then why, then the code."""
+    answer, picture, row, controls, why = (st.container() for _ in range(5))
+    with controls:
+        params = experiment.controls(lab)
     # Entries that begin with _ change how an answer is drawn, not the answer.
     asked = {key: value for key, value in params.items() if not key.startswith("_")}
     question = (name, lab.identity, tuple(sorted(asked.items())))
     start = experiment.begins is None or modes_session.is_wanted(question)
     job = modes_session.experiment_job(question, lambda: experiment.steps(lab, params), start=start)
-    _job_row(experiment, question, job)
+    with row:
+        _job_row(experiment, question, job)
     if job is not None and job.results:
-        experiment.show(lab, params, job.results[-1])
+        with picture:
+            words = experiment.show(lab, params, job.results[-1])
+        lead, rest = point_first(words)
+        answer.markdown(lead)
+        why.markdown(rest)
     with st.expander("The PyTorch lines that do it", icon=":material/code:", key=f"m_code_{name}", on_change="rerun") as box:
         if box.open:
             st.code(experiment.code(lab, params), language="python")

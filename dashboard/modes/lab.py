@@ -1,5 +1,6 @@
 """What every train/eval experiment is given, and what an experiment is made of."""
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -50,7 +51,8 @@ class Experiment(Generic[Result]):
         title: on its button. question: its heading. needs: "batchnorm", "dropout", "either" or "" (any model will do).
         controls: draws the choices and returns them. steps: the experiment itself, in a thread: progress, and
             results of which each holds all that came before it.
-        show: draws a result, finished or not. code: the PyTorch lines that give its figures.
+        show: draws a result, finished or not, and returns the answer in words, its point first. code: the PyTorch lines that
+            give its figures.
         begins: what takes long does not begin by itself: the words of its button, and what it will do; None for the others.
         measured: said once it is done.
     """
@@ -60,7 +62,7 @@ class Experiment(Generic[Result]):
     needs: str
     controls: Callable[[Lab], Params]
     steps: Callable[[Lab, Params], Iterator[Progress | Result]]
-    show: Callable[[Lab, Params, Result], None]
+    show: Callable[[Lab, Params, Result], str]
     code: Callable[[Lab, Params], str]
     begins: tuple[str, str] | None = None
     measured: str = "Measured on a copy; a hash says the model is unchanged."
@@ -143,6 +145,15 @@ def layer_words(layers: ModeLayers) -> str:
     batchnorm = "BatchNorm takes its mean and variance from each batch instead of from the whole training"
     dropout = "Dropout throws activations away"
     return " and ".join([batchnorm] * bool(layers.batchnorm) + [dropout] * bool(layers.dropout)) or "no layer does"
+
+
+def point_first(words: str) -> tuple[str, str]:
+    """An answer as its point, one sentence with what matters in bold, and the rest that says why."""
+    sentences = re.split(r"(?<=[.!?])\s+(?=[A-Z*`])", words)
+    bold = next((place for place, one in enumerate(sentences) if "**" in one), None)
+    if bold is None:
+        return (f"**{sentences[0]}**" if words else ""), " ".join(sentences[1:])
+    return " ".join(sentences[: bold + 1]), " ".join(sentences[bold + 1 :])
 
 
 def table(rows: list[dict[str, str]]) -> None:

@@ -22,7 +22,7 @@ def _work(lab: Lab, params: Params) -> Iterator[Progress | BatchSizes]:
     return batch_sizes(lab.predictor.model, lab.test, **params)
 
 
-def _show(lab: Lab, params: Params, result: BatchSizes) -> None:
+def _show(lab: Lab, params: Params, result: BatchSizes) -> str:
     in_eval, scores = result.eval, result.scores
     plot(
         batch_size_figure(in_eval, scores, bool(lab.layers.dropout)),
@@ -31,12 +31,6 @@ def _show(lab: Lab, params: Params, result: BatchSizes) -> None:
     )
     by_size = {score.size: score.train for score in scores if score.train is not None}
     told = [f"{percent(by_size[size])} at {size}" for size in (1, 2, 8, 64, 512) if size in by_size]
-    if told:
-        st.markdown(
-            f"On {len(lab.test):,} digits: in eval mode **{percent(in_eval)}** whatever the batch. In train mode "
-            + ", ".join(told)
-            + f". {sentence(in_eval, by_size, params, lab)}"
-        )
     if reason := next((score.reason for score in scores if score.reason), ""):
         st.warning(wording.plain(reason))
     with st.expander("A batch of one, layer by layer", key="m_layers", on_change="rerun") as box:
@@ -47,6 +41,13 @@ def _show(lab: Lab, params: Params, result: BatchSizes) -> None:
                     for layer in result.layers
                 ]
             )
+    if not told:
+        return ""
+    return (
+        f"On {len(lab.test):,} digits: in eval mode **{percent(in_eval)}** whatever the batch. In train mode "
+        + ", ".join(told)
+        + f". {sentence(in_eval, by_size, params, lab)}"
+    )
 
 
 def sentence(in_eval: float, by_size: dict[int, float], params: Params, lab: Lab) -> str:

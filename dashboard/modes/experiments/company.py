@@ -44,7 +44,7 @@ def _work(lab: Lab, params: Params) -> Iterator[Progress | tuple[MatesRow, ...]]
     )
 
 
-def _show(lab: Lab, params: Params, rows: tuple[MatesRow, ...]) -> None:
+def _show(lab: Lab, params: Params, rows: tuple[MatesRow, ...]) -> str:
     place = params["place"]
     left, right = st.columns([1, 6])
     with left:
@@ -59,9 +59,9 @@ def _show(lab: Lab, params: Params, rows: tuple[MatesRow, ...]) -> None:
             key="m_company",
             alt="The ten probabilities of one image in different company, and the accuracy over many digits",
         )
-    st.markdown(sentence(params, rows))
     if all(row.mates != "drawings" for row in rows):
         st.caption("Pin a drawing on the Draw page, and your drawings appear here as company, too.")
+    return sentence(params, rows)
 
 
 def sentence(params: Params, rows: Sequence[MatesRow]) -> str:

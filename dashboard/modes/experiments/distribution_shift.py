@@ -37,7 +37,7 @@ def _work(lab: Lab, params: Params) -> Iterator[Progress | tuple[ShiftScore, ...
     return shift_scores(lab.predictor.model, some_digits(lab.test, _SHIFT_DIGITS), [chosen, *others], size=_SHIFT_BATCH)
 
 
-def _show(lab: Lab, params: Params, scores: tuple[ShiftScore, ...]) -> None:
+def _show(lab: Lab, params: Params, scores: tuple[ShiftScore, ...]) -> str:
     images = lab.test.images[:8]
     st.html(
         "".join(
@@ -46,9 +46,9 @@ def _show(lab: Lab, params: Params, scores: tuple[ShiftScore, ...]) -> None:
         )
     )
     if not scores:
-        return
+        return ""
     plot(shift_scores_figure(scores, params["kind"]), key="m_shift", alt="Accuracy of both modes over " + params["kind"])
-    st.markdown(sentence(scores[0], augments(lab.predictor.config)))
+    return sentence(scores[0], augments(lab.predictor.config))
 
 
 def sentence(one: ShiftScore, augmented: bool) -> str:

@@ -37,13 +37,13 @@ def _work(lab: Lab, params: Params) -> Iterator[Progress | DropoutPasses]:
     return dropout_passes(lab.predictor.model, image, p=params["p"], passes=params["passes"])
 
 
-def _show(lab: Lab, params: Params, found: DropoutPasses) -> None:
+def _show(lab: Lab, params: Params, found: DropoutPasses) -> str:
     digit, place, p = int(answers_of(found.in_eval[None])[0]), params["place"], found.p
     if digit == NO_ANSWER:
         st.warning(
             "In eval mode this model gives NaN or infinity for the image, so there is no answer that passes could spread about."
         )
-        return
+        return ""
     picture, left, right = st.columns([1, 4, 4])
     with picture:
         st.html(pictures.figure(lab.test.images[place, 0], f"a {lab.test.labels[place]}", "The digit looked at", 96))
@@ -58,11 +58,14 @@ def _show(lab: Lab, params: Params, found: DropoutPasses) -> None:
     spread = float(found.logits[:, digit].std())
     trained = lab.predictor.config.dropout
     if p == 0:
-        st.markdown(
+        return (
             f"With p = 0 nothing is dropped: all {len(found.logits)} passes are the same, and the same as eval mode's {digit}."
         )
-        return
-    st.markdown(
+    if trained == 0:
+        st.caption("This model was trained without dropout; here its dropout layer is switched on for the experiment.")
+    elif abs(trained - p) > 1e-9:
+        st.caption(f"This model was trained with p = {trained:g}.")
+    return (
         f"With p = {p:g}, {other:.0%} of {len(found.logits)} passes give another answer than eval mode's {digit}. Its logit is "
         f"{found.in_eval[digit]:.3f} in eval mode; the passes spread by ±{spread:.2f} about {scaled:.3f}. Dropping leaves a "
         f"share 1 - p = {1 - p:.2g} of the activations, so what is left is multiplied by 1 / (1 - p) = {1 / (1 - p):.2f}: that "
@@ -70,10 +73,6 @@ def _show(lab: Lab, params: Params, found: DropoutPasses) -> None:
         f"{unscaled:.3f}. The mean of the probabilities (dashes on the left) need not meet eval mode's: softmax is no "
         "straight line."
     )
-    if trained == 0:
-        st.caption("This model was trained without dropout; here its dropout layer is switched on for the experiment.")
-    elif abs(trained - p) > 1e-9:
-        st.caption(f"This model was trained with p = {trained:g}.")
 
 
 def passes_figure(found: DropoutPasses) -> Figure:

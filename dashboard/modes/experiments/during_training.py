@@ -38,16 +38,16 @@ def _work(lab: Lab, params: Params) -> Iterator[Progress | tuple[GapPoint, ...]]
         yield given
 
 
-def _show(lab: Lab, params: Params, found: tuple[GapPoint, ...]) -> None:
+def _show(lab: Lab, params: Params, found: tuple[GapPoint, ...]) -> str:
     if not found:
-        return
+        return ""
     plot(
         gap_figure(found, params["_what"]),
         key="m_gap",
         alt="One run seen as the optimizer saw it, again in train mode, in eval mode, and on validation digits",
     )
     live = " More points come while it trains." if lab.chosen.info.run_id in get_trainer().active() else ""
-    st.markdown(sentence(found[-1], params["_what"], lab) + live)
+    return sentence(found[-1], params["_what"], lab) + live
 
 
 _SIDES = {

@@ -23,7 +23,7 @@ def _work(lab: Lab, params: Params) -> Iterator[Progress | tuple[Quadrant, ...]]
     return two_by_two(lab.predictor.model, some_digits(lab.test, _COST_DIGITS))
 
 
-def _show(lab: Lab, params: Params, found: tuple[Quadrant, ...]) -> None:
+def _show(lab: Lab, params: Params, found: tuple[Quadrant, ...]) -> str:
     table(
         [
             {
@@ -39,13 +39,13 @@ def _show(lab: Lab, params: Params, found: tuple[Quadrant, ...]) -> None:
     )
     by_place = {(one.train_mode, one.gradients): one for one in found}
     if len(by_place) < 4:
-        return
+        return ""
     kept, train = by_place[False, True], by_place[True, False]
     st.caption(
         "Columns: digits answered right; the largest change of a logit against eval mode; how far running means or "
         "variances moved; activations kept for backward; time of one forward, the quickest of several."
     )
-    st.markdown(
+    return (
         f"Two switches for two things, measured just now on one batch of {_COST_DIGITS} digits. `eval()` changes what layers "
         f"compute: the answers ({points(train.accuracy - kept.accuracy)} in train mode) and whether BatchNorm's statistics "
         f"move. `no_grad()` changes what autograd remembers: {kept.saved_bytes / 2**20:.2f} MiB of activations or nothing. "

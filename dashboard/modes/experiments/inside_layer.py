@@ -50,7 +50,7 @@ def _work(lab: Lab, params: Params) -> Iterator[Progress | LayerInside]:
     yield inside_layer(lab.predictor.model, images, params["layer"], params["channel"])
 
 
-def _show(lab: Lab, params: Params, found: LayerInside) -> None:
+def _show(lab: Lab, params: Params, found: LayerInside) -> str:
     channel = found.channel
     left, right = st.columns([3, 2])
     with left:
@@ -79,7 +79,7 @@ def _show(lab: Lab, params: Params, found: LayerInside) -> None:
     st.latex(
         rf"\begin{{aligned}} y &= \gamma\,\frac{{x-\mu}}{{\sqrt{{\sigma^2+\varepsilon}}}}+\beta \\ {lines} \end{{aligned}}"
     )
-    st.markdown(sentence(params, found))
+    return sentence(params, found)
 
 
 def sentence(params: Params, found: LayerInside) -> str:

@@ -29,21 +29,21 @@ def _work(lab: Lab, params: Params) -> Iterator[Progress | OneSwitch]:
     return one_switch(lab.predictor.model, lab.test, **params)
 
 
-def _show(lab: Lab, params: Params, found: OneSwitch) -> None:
+def _show(lab: Lab, params: Params, found: OneSwitch) -> str:
     both = bool(lab.layers.batchnorm and lab.layers.dropout)
     plot(
         one_switch_figure(found, both),
         key="m_switch",
         alt=f"Accuracy: eval mode {percent(found.eval.accuracy)}, train mode {percent(found.train.accuracy)}",
     )
-    st.markdown(sentence(lab, params, found, both))
+    words = sentence(lab, params, found, both)
     changed = found.changed
     st.markdown(
         f"**{len(changed):,} of {len(lab.test):,} digits changed their answer**"
         + (" (eval mode → train mode); the first of them" if len(changed) else "")
     )
     if not len(changed):
-        return
+        return words
     sides = (found.eval.digits, found.train.digits)
     in_eval, in_train = ([str(digit) if digit != NO_ANSWER else "none" for digit in digits] for digits in sides)
     st.html(
@@ -57,6 +57,7 @@ def _show(lab: Lab, params: Params, found: OneSwitch) -> None:
             for place in changed[:_SHOWN_CHANGES]
         )
     )
+    return words
 
 
 def sentence(lab: Lab, params: Params, found: OneSwitch, both: bool) -> str:

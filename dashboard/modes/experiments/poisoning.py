@@ -42,14 +42,14 @@ def _work(lab: Lab, params: Params) -> Iterator[Progress | tuple[PoisonScore, ..
     return poisoning(lab.predictor.model, some_digits(lab.test, _SCORED), lab.train, recalibration=_RECALIBRATION, **params)
 
 
-def _show(lab: Lab, params: Params, scores: tuple[PoisonScore, ...]) -> None:
+def _show(lab: Lab, params: Params, scores: tuple[PoisonScore, ...]) -> str:
     forwards = params["forwards"]
     plot(
         poison_figure(scores, forwards),
         key="m_poisoned",
         alt="Accuracy in eval mode while bad batches go through in train mode, and after recalibration",
     )
-    st.markdown(sentence(params, scores, lab.predictor.config.batchnorm_momentum))
+    return sentence(params, scores, lab.predictor.config.batchnorm_momentum)
 
 
 def sentence(params: Params, scores: Sequence[PoisonScore], momentum: float | None) -> str:

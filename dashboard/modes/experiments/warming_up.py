@@ -37,7 +37,7 @@ def _work(lab: Lab, params: Params) -> Iterator[Progress | tuple[WarmUpStep, ...
     return warming_up(_warm_config(lab, params), data_root())
 
 
-def _show(lab: Lab, params: Params, steps: tuple[WarmUpStep, ...]) -> None:
+def _show(lab: Lab, params: Params, steps: tuple[WarmUpStep, ...]) -> str:
     left, right = st.columns(2)
     with left:
         st.markdown("**Accuracy of a fresh model, both modes**")
@@ -52,7 +52,7 @@ def _show(lab: Lab, params: Params, steps: tuple[WarmUpStep, ...]) -> None:
     early = next((step for step in reversed(steps) if step.step <= 5 and step.eval is not None), steps[0])
     last = next((step for step in reversed(steps) if step.eval is not None), early)
     if early.eval is None or early.train is None or last.eval is None or last.train is None:
-        return
+        return ""
     model = wording.MODEL_WORDS[_warm_config(lab, params).model]
     behind = early.train - early.eval
     story = "The running statistics begin at mean 0 and variance 1 and have yet to find out what the activations look like. "
@@ -60,7 +60,7 @@ def _show(lab: Lab, params: Params, steps: tuple[WarmUpStep, ...]) -> None:
         story = "Here they are as good as each other from the first steps on: the running statistics have caught up already. "
     elif behind < 0:
         story = "Here eval mode is ahead: its running statistics average over more digits than the 64 of a batch. "
-    st.markdown(
+    return (
         f"A new {model}, Adam at 1e-3, batches of 64, scored on 500 digits. After {early.step} "
         f"step{'s' if early.step != 1 else ''}: "
         f"**{percent(early.eval, 500)} in eval mode, {percent(early.train, 500)} in train mode**; after {last.step}: "

@@ -33,14 +33,14 @@ def _work(lab: Lab, params: Params) -> Iterator[Progress | Twins]:
     return twin_trainings(twins, data_root())
 
 
-def _show(lab: Lab, params: Params, result: Twins) -> None:
+def _show(lab: Lab, params: Params, result: Twins) -> str:
     losses, scores = defaultdict(list), defaultdict(list)
     for loss in result.losses:
         losses[loss.name].append(loss)
     for score in result.scores:
         scores[score.name].append(score)
     if not losses:
-        return
+        return ""
     left, right = st.columns(2)
     with left:
         st.markdown("**Train loss**, mean of 10 steps; with Dropout it is that of the thinned network")
@@ -53,7 +53,7 @@ def _show(lab: Lab, params: Params, result: Twins) -> None:
             st.warning(f"{one.name}: {wording.plain(one.reason)}")
     last = {name: parts[-1] for name, parts in scores.items()}
     if not last:
-        return
+        return ""
     told = ", ".join(f"{name} {percent(one.accuracy, 500)}" for name, one in last.items())
     words = f"Same seed, same digits in the same order, same two convolutions: {told}. "
     plain, normed = last.get("plain"), last.get("BatchNorm")
@@ -65,7 +65,7 @@ def _show(lab: Lab, params: Params, result: Twins) -> None:
         )
     elif plain and normed:
         words += f"BatchNorm against plain: {points(normed.accuracy - plain.accuracy)} after so few steps."
-    st.markdown(words)
+    return words
 
 
 def twin_loss_figure(losses: Mapping[str, Sequence[TwinLosses]], window: int = 10) -> Figure:

@@ -10,6 +10,7 @@ from core.modes.copies import Answers, ModeLayers
 from core.modes.during_training import GapPoint
 from core.modes.one_switch import OneSwitch
 from dashboard.modes.experiments import during_training, one_switch
+from dashboard.modes.lab import point_first
 from tests.helpers.trainings import SAMPLE
 
 PARAMS = {"size": 4, "order": "shuffled"}
@@ -55,3 +56,21 @@ def test_a_gap_without_numbers_is_not_taken_apart(what, broken):
     words = during_training.sentence(lost, what, lab(1, 1))
     assert "no number for validation digits" in words
     assert "overfitting" not in words
+
+
+@pytest.mark.parametrize(
+    ("words", "lead", "rest"),
+    [
+        ("", "", ""),
+        ("One sentence.", "**One sentence.**", ""),
+        (
+            "On 500 digits. In eval mode **98.0 %** is right. That is so.",
+            "On 500 digits. In eval mode **98.0 %** is right.",
+            "That is so.",
+        ),
+        ("First 1.5 points. Then more.", "**First 1.5 points.**", "Then more."),
+        ("**Bold 3.2 %** here. `eval()` helps.", "**Bold 3.2 %** here.", "`eval()` helps."),
+    ],
+)
+def test_an_answer_begins_with_its_point_and_loses_nothing(words, lead, rest):
+    assert point_first(words) == (lead, rest)
