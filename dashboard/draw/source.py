@@ -93,7 +93,14 @@ def _canvas() -> Drawing:
     content = draw_session.take_drawing(result.json_data)
     drawn = bool(content and content.get("objects"))
     with st.container(horizontal=True):
-        st.button("Clear", icon=":material/delete:", key="draw_clear", on_click=draw_session.clear_drawing, disabled=not drawn)
+        st.button(
+            "Clear",
+            icon=":material/delete:",
+            key="draw_clear",
+            on_click=draw_session.clear_drawing,
+            disabled=not drawn,
+            shortcut="Delete",
+        )
         st.button("Undo", icon=":material/undo:", key="draw_undo", on_click=draw_session.undo_stroke, disabled=not drawn)
         with st.popover("Pen", icon=":material/line_weight:"):
             st.slider(

@@ -60,6 +60,7 @@ def _controls(view: RunView) -> None:
             on_click=train_session.unpause_run if paused else train_session.pause_run,
             args=(run_id,),
             disabled=off or status not in (RunStatus.RUNNING, RunStatus.PAUSED),
+            shortcut="P",
         )
         st.button(
             "Stopping …" if stopping else "Stop",
@@ -68,6 +69,7 @@ def _controls(view: RunView) -> None:
             on_click=train_session.stop_run,
             args=(run_id,),
             disabled=off,
+            shortcut="Shift+S",
         )
         st.button(
             "Save",

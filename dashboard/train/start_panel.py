@@ -62,6 +62,7 @@ def _start(config: TrainConfig | None, found: dict[str, str]) -> None:
         on_click=train_session.start_run,
         disabled=config is None or not may_control(),
         width="stretch",
+        shortcut="Ctrl+Enter",
     )
     if config is not None:
         st.caption(form_session.estimate(config) if torch_ready.is_warm() else "PyTorch is being imported …")
