@@ -81,6 +81,12 @@ function draw(live, chart, element) {
     layout.annotations = [{ xref: "paper", x: 1, xanchor: "right", y: chart.log ? Math.log10(at) : at, yanchor: "bottom",
       text: words, showarrow: false, font: { size: 11, color: faded(text, 0.75) } }];
   }
+  if (live.at) {
+    layout.shapes = [...(layout.shapes ?? []), { type: "line", yref: "paper", x0: live.at.x, x1: live.at.x, y0: 0, y1: 1,
+      line: { dash: "dot", width: 2, color: faded(text, 0.7) } }];
+    layout.annotations = [...(layout.annotations ?? []), { x: live.at.x, yref: "paper", y: 0, yanchor: "bottom", xanchor: "left",
+      text: live.at.words, showarrow: false, font: { size: 11, color: faded(text, 0.85) } }];
+  }
   window.Plotly.react(element, traces, layout, { responsive: true, ...live.config });
 }
 
@@ -267,6 +273,7 @@ export default function ({ data, parentElement, setTriggerValue, setStateValue }
     live.lastMessage = data.id;
     live.heardAt = performance.now();
     live.expects = data.expects;
+    live.at = data.at;
     tellOutside(live, data.told);
     if (merge(live, data)) {
       live.asked = null;

@@ -23,7 +23,7 @@ from streamlit.components.v2 import component
 from core.runs.reader import RunView
 from dashboard import wording
 from dashboard.charts import session as charts_session
-from dashboard.charts.run_charts import Chart, Line, Sent, View, run_charts
+from dashboard.charts.run_charts import Chart, Line, Sent, View, place_of, run_charts
 from dashboard.charts.run_figures import PLOT_CONFIG, Drawn, as_drawn, figure
 from dashboard.shell import refresh
 
@@ -85,9 +85,9 @@ def plotly_address() -> str | None:
     return f"/{base}/app/static/{_SCRIPT}".replace("//", "/")
 
 
-def live_charts(snapshot: RunView, view: View, *, key: str, parent: RunView | None = None) -> None:
-    """Draw a run's charts, its parent's behind. Called at each refresh; sends only what this session's browser does not have
-    yet."""
+def live_charts(snapshot: RunView, view: View, *, key: str, parent: RunView | None = None, at: int | None = None) -> None:
+    """Draw a run's charts, its parent's behind, with a line at step `at`. Called at each refresh; sends only what this
+    session's browser does not have yet."""
     address = plotly_address()
     if address is None or charts_session.charts_failed(key):
         _fallback(snapshot, view, key, parent)
@@ -99,6 +99,7 @@ def live_charts(snapshot: RunView, view: View, *, key: str, parent: RunView | No
             **message(charts, sent, complete, address, f"{snapshot.info.run_id}/{view.axis}"),
             "expects": _expected_seconds(snapshot),
             "told": _told_outside(snapshot),
+            "at": None if at is None else {"x": place_of(snapshot, view, at), "words": f"step {at:,}"},
         },
         on_resend_change=lambda: charts_session.remember_charts_sent(key, None),
         on_failed_change=lambda: None,

@@ -150,6 +150,12 @@ def run_charts(
     return charts, last, complete
 
 
+def place_of(snapshot: RunView, view: View, step: int) -> float:
+    """Where a step lies along the chosen x axis."""
+    steps = np.array([step], np.int64)
+    return float(_Axis(snapshot, view).of(steps, snapshot.seconds_at(steps))[0])
+
+
 def _parent_lines(chart: str, parent: RunView, child: RunView, axis: _Axis, complete: bool) -> list[Line]:
     """A parent's lines, moved so that both runs meet where the child begins. A viewer that has them gets no points again."""
     step = np.array([child.info.parent_step or 0], np.int64)

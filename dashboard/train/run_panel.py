@@ -11,6 +11,7 @@ from core.status import RunStatus
 from dashboard import wording
 from dashboard.charts import session as charts_session
 from dashboard.charts.live_chart import live_charts
+from dashboard.train import session as train_session
 from dashboard.train.band import band_html, cells, share_done
 from dashboard.train.chart_bar import chart_bar
 from dashboard.train.code_panel import code_panel
@@ -46,13 +47,13 @@ def run_panel(view: RunView, labels: dict[str, str], unfinished: list[RunInfo]) 
 
 def _curves(view: RunView, parent: RunView | None) -> None:
     """The charts, with the training loop beside them if somebody wants to see it."""
-    shown = charts_session.charts_view()
+    shown, at = charts_session.charts_view(), train_session.looked_at(view.info.run_id)
     if not charts_session.wants_code():
-        live_charts(view, shown, key=charts_session.CHART_KEY, parent=parent)
+        live_charts(view, shown, key=charts_session.CHART_KEY, parent=parent, at=at)
         return
     left, right = st.columns([5, 4], gap="medium")
     with left:
-        live_charts(view, shown, key=charts_session.CHART_KEY, parent=parent)
+        live_charts(view, shown, key=charts_session.CHART_KEY, parent=parent, at=at)
     with right:
         code_panel(view)
 

@@ -1,5 +1,7 @@
 """The Train page's actions: start, resume, pause, stop, save, prove, download, and which runs it lists."""
 
+import hashlib
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -10,11 +12,13 @@ import streamlit as st
 from core.config.train_config import TrainConfig
 from core.data.sources import data_root
 from core.errors import CoreError, Failure, RunError
+from core.execution.jobs import JobView
 from core.execution.process import get_jobs, get_trainer
 from core.runs.folder import RunFolder, runs_root
 from core.runs.info import RunInfo, can_go_on
 from core.runs.notes import read_notes
-from core.status import RunStatus
+from core.runs.reader import RunView
+from core.status import Progress, RunStatus
 from dashboard.settings.form_session import form_config, form_key
 from dashboard.shell.policy_session import asker, controlled
 from dashboard.shell.run_session import show_run
@@ -22,6 +26,9 @@ from dashboard.shell.start_session import start_config, start_problem, start_sev
 from dashboard.shell.widget_session import changed_choice
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
     from core.preflight.repeatability import ProofKind
 
 DOWNLOAD_JOB = "download"
@@ -145,6 +152,40 @@ def use_mnist_if_just_downloaded() -> None:
     """After a finished download: choose MNIST in the form, once."""
     get_jobs().forget(DOWNLOAD_JOB)
     st.session_state[form_key("dataset")] = "mnist"
+
+
+def looked_at(run_id: str) -> int | None:
+    """The step whose weights are looked at; None for the last scoring."""
+    run, step = st.session_state.get("looked_at", ("", None))
+    return step if run == run_id else None
+
+
+def look_at(run_id: str, key: str) -> None:
+    """Look at the step that the slider names."""
+    step = st.session_state[key]
+    st.session_state.looked_at = run_id, step if isinstance(step, int) else None
+
+
+def looking_back(view: RunView, drawings: "npt.NDArray[np.float32]") -> JobView:
+    """The job that asks every kept snapshot of a run; begun anew when there are more, or other drawings are pinned."""
+    from core.data.sources import load_splits
+    from core.insight.looking_back import look_back
+
+    folder = RunFolder.of(view.info.run_id).path
+    digest = hashlib.blake2b(drawings.tobytes(), digest_size=4).hexdigest()
+    name = f"look-back-{view.info.run_id}-{len(RunFolder(folder).snapshots())}-{digest}"
+    if (job := get_jobs().get(name)) is not None:
+        return job
+    config, data = view.config, data_root()
+
+    def steps() -> Iterator[object]:
+        yield Progress(0, 0, "Reading the digits")
+        yield from look_back(folder, load_splits(config, data).validation, drawings)
+
+    get_jobs().start(name, steps, heavy=True, growing=True, asker=asker(for_all=True))
+    job = get_jobs().get(name)
+    assert job is not None
+    return job
 
 
 def proof_job(run_id: str, kind: str) -> str:

@@ -534,3 +534,19 @@ def test_more_seeds_than_the_queue_takes_are_refused_whole(app, tmp_path, monkey
     button(app, "Start training").click().run()
     assert "10 runs do not fit: the queue has room for 6" in said(app)
     assert list_runs(tmp_path / "runs") == []
+
+
+def test_the_time_slider_shows_the_run_at_any_kept_step(app, tmp_path):
+    quick(app.run())
+    button(app, "Start training").click().run()
+    wait_for(lambda: found if done(found := list_runs(tmp_path / "runs")) and found else None)
+    wait_for(lambda: session_is_warm() or None)
+    app.run()
+    slider = next(one for one in app.select_slider if one.label == "At step")
+    assert slider.value == "last scoring"
+    slider.set_value(4).run()
+    wait_for(lambda: (not app.run().exception and "After step 4: " in texts(app).replace("\\", "")) or None)
+    assert "of 100 validation digits right" in said(app)
+    assert "What the first layer looks for" in texts(app)
+    next(one for one in app.select_slider if one.label == "At step").set_value("last scoring").run()
+    assert "Scored on the test digits" in texts(app)
