@@ -94,10 +94,10 @@ def _wrong(snapshot: RunView) -> list[str]:
     if evaluation is None:
         return []
     drawn = [
-        confusion_figure(evaluation.confusion).update_layout(
+        go.Figure(confusion_figure(evaluation.confusion)).update_layout(
             title="Confusion matrix: rows are the digits, columns the answers"
         ),
-        per_digit_figure(evaluation.confusion, evaluation.unanswered_by_label, color).update_layout(
+        go.Figure(per_digit_figure(evaluation.confusion, evaluation.unanswered_by_label, color)).update_layout(
             title="Accuracy of each digit"
         ),
     ]

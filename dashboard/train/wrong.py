@@ -16,11 +16,13 @@ def wrong_answers(evaluation: Evaluation, color: str) -> None:
     left, right = st.columns(2)
     with left:
         st.markdown("**Confusion matrix**: rows are the digits, columns the answers")
-        plot(evaluation_charts.confusion_drawn(evaluation.confusion), key="confusion", alt="Confusion matrix of the ten digits")
+        plot(
+            evaluation_charts.confusion_figure(evaluation.confusion), key="confusion", alt="Confusion matrix of the ten digits"
+        )
     with right:
         st.markdown("**Accuracy of each digit**")
         plot(
-            evaluation_charts.per_digit_drawn(evaluation.confusion, evaluation.unanswered_by_label, color),
+            evaluation_charts.per_digit_figure(evaluation.confusion, evaluation.unanswered_by_label, color),
             key="per_digit",
             alt="Accuracy of each of the ten digits",
         )

@@ -140,14 +140,16 @@ def test_axes_and_figures():
 
 def test_confusion_and_digits():
     matrix = evaluation_charts.confusion_figure(SMALL_SCORE.confusion)
-    assert matrix.data[0].z[3][3] == 0
-    assert matrix.data[0].z[3][4] == 1
-    assert matrix.data[0].text[3][3] == 10
-    bars = evaluation_charts.per_digit_figure(SMALL_SCORE.confusion, SMALL_SCORE.unanswered_by_label, theme.TEST).data[0].y
+    assert matrix["data"][0]["z"][3][3] == 0
+    assert matrix["data"][0]["z"][3][4] == 1
+    assert matrix["data"][0]["text"][3][3] == 10
+    bars = evaluation_charts.per_digit_figure(SMALL_SCORE.confusion, SMALL_SCORE.unanswered_by_label, theme.TEST)["data"][0][
+        "y"
+    ]
     assert bars[0] == pytest.approx(100 * 10 / 11)
     assert bars[9] == 100
     unanswered = (0,) * 9 + (int(sum(SMALL_SCORE.confusion[9])),)
-    half = evaluation_charts.per_digit_figure(SMALL_SCORE.confusion, unanswered, theme.TEST).data[0].y
+    half = evaluation_charts.per_digit_figure(SMALL_SCORE.confusion, unanswered, theme.TEST)["data"][0]["y"]
     assert half[9] == 50  # what gets no answer is wrong
 
 
