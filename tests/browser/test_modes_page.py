@@ -62,8 +62,10 @@ def test_each_question_is_answered_with_a_picture_and_a_sentence(modes):
             expect(page.locator(".js-plotly-plot").first).to_be_visible()
         else:
             expect(page.locator("table")).to_be_visible()
-        sentence = page.locator(".stMain [data-testid=stMarkdownContainer] p").filter(has_text=re.compile(r"\d[\s\S]{120}"))
-        expect(sentence.last).to_be_visible()
+        point = page.locator(".stMain h3 ~ *, .stMain [data-testid=stMarkdownContainer] p").filter(
+            has=page.locator("strong"), has_text=re.compile(r"\d[\s\S]{20}")
+        )
+        expect(point.last).to_be_visible()
 
 
 def test_a_link_keeps_the_question_and_its_choices_over_a_reload(modes):

@@ -50,7 +50,7 @@ def test_a_newcomer_starts_watches_pauses_reloads_stops_and_starts_again(server:
     wait_for_points(page, 20)
     assert read_info(server.runs / run_id).step == step
 
-    page.get_by_role("button", name="Resume", exact=True).click()
+    page.locator(".st-key-resume button").click()
     badge(page, "Training")
     wait_for(lambda: read_info(server.runs / run_id).step > step)
     stop(page)
@@ -198,7 +198,7 @@ def test_a_finished_run_shows_its_result_and_gives_its_files(server: Server, ope
     expect(page.get_by_text("Most confidently wrong")).to_be_visible()
     assert page.title().endswith("Finished - Digit Lab")
     open_tab(page, "Files")
-    for name, ending in (("Metrics (CSV)", "steps.csv"), ("Settings (JSON)", "config.json"), ("Charts (HTML)", "charts.html")):
+    for name, ending in (("Metrics (CSV)", "steps.csv"), ("Settings (JSON)", "config.json"), ("Report (HTML)", ".html")):
         with page.expect_download() as download:
             page.get_by_role("button", name=name).click()
         assert download.value.suggested_filename == f"{run_id}-{ending}"
@@ -267,3 +267,41 @@ def test_a_line_of_code_lights_up_its_chart_and_a_chart_its_lines(server: Server
     expect(page.locator("figure.lit")).to_have_count(0)
     wait_for_points(page, before + 20)
     stop(page)
+
+
+def test_keys_start_pause_and_stop_but_not_while_somebody_types(server: Server, open_page):
+    page = open_page(server.url + LONG)
+    expect(page.locator(".st-key-start button")).to_be_enabled()
+    page.keyboard.press("Control+Enter")
+    page.wait_for_url(lambda url: "run=" in url)
+    wait_for_points(page, 10)
+    page.keyboard.press("p")
+    badge(page, "Paused")
+    page.locator(".st-key-setting_epochs input").click()
+    page.keyboard.type("p")
+    expect(page.locator(".st-key-setting_epochs input")).to_have_value(re.compile("p$"))
+    badge(page, "Paused")  # a letter that was typed resumes nothing
+    page.locator(".st-key-setting_epochs input").press("Backspace")
+    page.locator(".stMain").click(position={"x": 5, "y": 300})
+    page.keyboard.press("Shift+S")
+    badge(page, "Stopped")
+
+
+def test_the_slider_goes_back_in_time_and_marks_the_curves(server: Server, open_page):
+    page = open_page(server.url + "/?preset=fast99&dataset=mnist_sample&epochs=2")
+    start(page)
+    badge(page, "Finished")
+    handle = page.locator("[class*=st-key-look_] input[type=range]")
+    handle.focus()
+    page.keyboard.press("ArrowLeft")
+    told = page.get_by_text(re.compile(r"After step 126: .* validation digits right"))
+    expect(told).to_be_visible()
+    page.locator("[data-chart=loss]").scroll_into_view_if_needed()
+    page.wait_for_function(
+        "() => document.querySelector('[data-chart=loss]')?.layout?.annotations?.some((one) => one.text === 'step 126')"
+    )
+    handle.focus()
+    page.keyboard.press("ArrowLeft")
+    expect(told).to_have_count(0)
+    page.keyboard.press("End")
+    expect(page.get_by_text("Scored on the test digits")).to_be_visible()
