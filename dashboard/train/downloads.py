@@ -39,7 +39,7 @@ def downloads(snapshot: RunView, parent: RunView | None) -> None:
         st.download_button(
             "Report (HTML)",
             exported(lambda: report_html(snapshot, view, parent).encode()),
-            f"{run_id}.html",
+            f"{run_id}-report.html",
             "text/html",
             on_click="ignore",
             disabled=locked or not len(snapshot.steps),

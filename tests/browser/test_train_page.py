@@ -198,7 +198,7 @@ def test_a_finished_run_shows_its_result_and_gives_its_files(server: Server, ope
     expect(page.get_by_text("Most confidently wrong")).to_be_visible()
     assert page.title().endswith("Finished - Digit Lab")
     open_tab(page, "Files")
-    for name, ending in (("Metrics (CSV)", "steps.csv"), ("Settings (JSON)", "config.json"), ("Report (HTML)", ".html")):
+    for name, ending in (("Metrics (CSV)", "steps.csv"), ("Settings (JSON)", "config.json"), ("Report (HTML)", "report.html")):
         with page.expect_download() as download:
             page.get_by_role("button", name=name).click()
         assert download.value.suggested_filename == f"{run_id}-{ending}"
@@ -282,7 +282,7 @@ def test_keys_start_pause_and_stop_but_not_while_somebody_types(server: Server, 
     expect(page.locator(".st-key-setting_epochs input")).to_have_value(re.compile("p$"))
     badge(page, "Paused")  # a letter that was typed resumes nothing
     page.locator(".st-key-setting_epochs input").press("Backspace")
-    page.locator(".stMain").click(position={"x": 5, "y": 300})
+    page.locator(".stMain").click(position={"x": 200, "y": 300})
     page.keyboard.press("Shift+S")
     badge(page, "Stopped")
 
