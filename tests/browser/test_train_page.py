@@ -196,7 +196,7 @@ def test_a_finished_run_shows_its_result_and_gives_its_files(server: Server, ope
     run_id = start(page)
     expect(page.locator(".digit-lab-band").get_by_text("Test accuracy")).to_be_visible(timeout=60_000)
     expect(page.get_by_text("Most confidently wrong")).to_be_visible()
-    assert page.title().endswith("Finished - Digit Lab")
+    expect(page).to_have_title(re.compile("Finished - Digit Lab$"))
     open_tab(page, "Files")
     for name, ending in (("Metrics (CSV)", "steps.csv"), ("Settings (JSON)", "config.json"), ("Report (HTML)", "report.html")):
         with page.expect_download() as download:
