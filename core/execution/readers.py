@@ -9,7 +9,7 @@ from core.runs.folder import run_folder
 from core.runs.info import RunInfo
 from core.runs.reader import RunReader, RunView
 
-MAX_READERS = 16  # a page overlays twelve runs
+MAX_READERS = 48  # a page shows two groups of twenty seeds
 
 
 class Readers:

@@ -5,11 +5,10 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from torch.utils.flop_counter import FlopCounterMode
 from torch.utils.weak import WeakIdKeyDictionary
 
 from core.config.train_config import TrainConfig
-from core.model.networks import outline
+from core.model.networks import BUILDERS, outline
 
 _SIDE = 28
 
@@ -37,22 +36,27 @@ class LayerRow:
     sees: int | None
 
 
-def layer_rows(config: TrainConfig) -> list[LayerRow]:
+def layer_rows(config: TrainConfig) -> tuple[LayerRow, ...]:
     """The layers of a network; nothing is computed, only shapes go through it.
 
     The receptive field follows Araujo, Norris and Sim, "Computing Receptive Fields of Convolutional Neural Networks" (2019): a
     kernel of k widens it by (k - 1) times the strides before it.
     """
+    return _rows(config, BUILDERS[config.model])
+
+
+# A page asks at each refresh.
+@functools.lru_cache(maxsize=32)
+def _rows(config: TrainConfig, builder: object) -> tuple[LayerRow, ...]:
     model, look = outline(config).eval(), _Look()
     for name, layer in model.named_modules():
         if not any(True for _ in layer.children()):
-            layer.register_forward_pre_hook(look.begins)
             layer.register_forward_hook(functools.partial(look.ended, name))
     image = torch.empty(1, 1, _SIDE, _SIDE, device="meta")
     look.fields[image] = (1, 1)
-    with look.counter, torch.no_grad():
+    with torch.no_grad():
         model(image)
-    return list(look.rows.values())
+    return tuple(look.rows.values())
 
 
 class _Look:
@@ -62,11 +66,6 @@ class _Look:
         self.rows: dict[str, LayerRow] = {}
         # Tensor, by identity -> (side of what one of its numbers sees, distance of its neighbours in pixels).
         self.fields = WeakIdKeyDictionary()
-        self.counter = FlopCounterMode(display=False)
-        self._flops_before = 0
-
-    def begins(self, layer: nn.Module, given: tuple[Tensor, ...]) -> None:
-        self._flops_before = self.counter.get_total_flops()
 
     def ended(self, name: str, layer: nn.Module, given: tuple[Tensor, ...], output: Tensor) -> None:
         field = _field_behind(layer, self.fields.get(given[0]))
@@ -78,10 +77,17 @@ class _Look:
                 type(layer).__name__,
                 tuple(output.shape[1:]),
                 sum(weight.numel() for weight in layer.parameters() if weight.requires_grad),
-                self.counter.get_total_flops() - self._flops_before,
+                _flops(layer, output),
                 4 * output[0].numel(),
                 min(_SIDE, field[0]) if field else None,
             )
+
+
+def _flops(layer: nn.Module, output: Tensor) -> int:
+    """Of one digit. Not by torch's FlopCounterMode: its hooks are those of the whole process, a training among them."""
+    if isinstance(layer, nn.Conv2d):
+        return 2 * output[0].numel() * layer.weight[0].numel()
+    return 2 * output[0].numel() * layer.in_features if isinstance(layer, nn.Linear) else 0
 
 
 def _field_behind(layer: nn.Module, before: tuple[int, int] | None) -> tuple[int, int] | None:

@@ -4,11 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from core.config.train_config import TrainConfig
-from core.runs.index import RunRow
+from core.runs.index import RunRow, group_key
 from core.status import RunStatus
-
-# What does not change what is learned.
-_ASIDE = ("seed", "checkpoint_seconds", "checkpoints_kept")
 
 
 @dataclass(frozen=True)
@@ -34,33 +31,32 @@ class Group:
         return self.config.split_sizes()[2]
 
 
-def settings_of(config: TrainConfig) -> TrainConfig:
-    """What two runs of a group have in common."""
-    usual = TrainConfig()
-    return replace(config, **{name: getattr(usual, name) for name in _ASIDE})
-
-
 def groups_of(rows: Sequence[RunRow]) -> list[Group]:
     """The groups of these runs, in the order in which their first run stands; a run of its own is a group of one.
 
     Forks, lessons and runs from elsewhere began with weights that their seed does not say: they are in none.
     """
-    found: dict[TrainConfig, dict[int, RunRow]] = {}
+    found: dict[str, dict[int, RunRow]] = {}
     for row in rows:
-        if row.config is None or row.info.parent is not None or row.info.imported:
+        if row.config is None or not row.group_key:
             continue
-        runs = found.setdefault(settings_of(row.config), {})
+        runs = found.setdefault(row.group_key, {})
         known = runs.get(row.config.seed)
         if known is None or _worth(row) > _worth(known):
             runs[row.config.seed] = row
-    return [Group(config, tuple(runs[seed] for seed in sorted(runs))) for config, runs in found.items()]
+    return [Group(_config(runs), tuple(runs[seed] for seed in sorted(runs))) for runs in found.values()]
+
+
+def _config(runs: dict[int, RunRow]) -> TrainConfig:
+    config = next(iter(runs.values())).config
+    assert config is not None  # rows without one are in no group
+    return replace(config, seed=0)
 
 
 def group_with(rows: Sequence[RunRow], config: TrainConfig) -> Group:
     """The group that a run of these settings belongs to; without any run yet it is empty."""
-    own = settings_of(config)
-    same = [row for row in rows if row.config is not None and settings_of(row.config) == own]
-    return next(iter(groups_of(same)), Group(own, ()))
+    own = group_key(config)
+    return next(iter(groups_of([row for row in rows if row.group_key == own])), Group(replace(config, seed=0), ()))
 
 
 def free_seeds(group: Group, count: int) -> list[int]:

@@ -3,7 +3,7 @@
 import functools
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +63,14 @@ class RunRow:
         return None if name == "train_seconds" and not value else value
 
     @functools.cached_property
+    def group_key(self) -> str:
+        """What a run has in common with those that differ from it in nothing but the seed; "" where that is not known. Forks,
+        lessons and runs from elsewhere began with weights that their seed does not say: they have nothing in common."""
+        if self.config is None or self.info.parent is not None or self.info.imported:
+            return ""
+        return group_key(self.config)
+
+    @functools.cached_property
     def changed(self) -> str:
         """What differs from the default settings, in one line."""
         if self.config is None:
@@ -87,6 +95,16 @@ class RunRow:
             *settings,
         )
         return " ".join(parts).lower()
+
+
+# What does not change what is learned.
+_ASIDE = ("seed", "checkpoint_seconds", "checkpoints_kept")
+
+
+def group_key(config: TrainConfig) -> str:
+    """The settings that runs of one group have in common, as text."""
+    usual = TrainConfig()
+    return replace(config, **{name: getattr(usual, name) for name in _ASIDE}).to_json()
 
 
 class RunIndex:

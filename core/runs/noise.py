@@ -136,4 +136,4 @@ def mean_interval(scores: Sequence[float], size: int) -> tuple[float, float]:
     values = np.asarray(scores, float)
     error = max(float(values.std(ddof=1)), 1 / size) / math.sqrt(len(values))
     half = float(stats.t.ppf(0.5 + CONFIDENCE / 2, len(values) - 1)) * error
-    return float(values.mean()) - half, float(values.mean()) + half
+    return max(0.0, float(values.mean()) - half), min(1.0, float(values.mean()) + half)

@@ -66,10 +66,11 @@ def time_spent(view: RunView) -> TimeSpent | None:
     first = max(int(np.searchsorted(seconds, seconds[-1] - _WINDOW)), min(3, len(seconds) // 2))
 
     def total(name: str) -> float:
-        return float(np.nansum(reports.column(name)[first:]))
+        with np.errstate(over="ignore"):  # a file from elsewhere may hold any times
+            return float(np.nansum(reports.column(name)[first:]))
 
     duration, sampled = total("duration"), total("sampled_seconds")
-    if duration < _LEAST_SECONDS or not sampled:
+    if not _LEAST_SECONDS <= duration < math.inf or not 0 < sampled < math.inf or not total("sampled_steps"):
         return None
     images = view.steps.column("images")[int(reports.column("step")[first - 1]) - view.info.first_step if first else 0 :]
     waiting = min(total("data_seconds"), duration)
@@ -221,7 +222,7 @@ def _anomaly(view: RunView, spent: TimeSpent) -> Finding | None:
 
 def _small_batch(view: RunView, spent: TimeSpent) -> Finding | None:
     fixed, size = spent.share("optimizer", "rest"), view.config.batch_size * view.config.accumulation_steps
-    if size > _SMALL_BATCH or fixed < _FIXED:
+    if size > _SMALL_BATCH or fixed < _FIXED or not _larger(view):
         return None
     words = (
         f"{_percent(fixed)} of the time goes into what an update of {_counted(size, 'digit')} costs as one of any size does."
@@ -230,7 +231,8 @@ def _small_batch(view: RunView, spent: TimeSpent) -> Finding | None:
 
 
 def _larger(view: RunView) -> dict[str, Any]:
-    return {"batch_size": min(64 if view.config.batch_size < 64 else 256, view.config.split_sizes()[0])}
+    larger = min(64, view.config.split_sizes()[0])
+    return {"batch_size": larger} if larger > view.config.batch_size else {}
 
 
 def _computing(view: RunView, spent: TimeSpent) -> Finding:

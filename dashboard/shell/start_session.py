@@ -44,7 +44,15 @@ def start_several(configs: list[TrainConfig]) -> str:
         room = MAX_QUEUE + 1 - len(get_trainer().active())
         if len(configs) > room:
             raise RunError(f"{len(configs)} runs do not fit: the queue has room for {room}. Start fewer, or wait.")
-        ids = [get_trainer().start(config, data_root(), runs_root()) for config in configs]
+        for config in configs:
+            config.validate()
+        ids: list[str] = []
+        try:
+            ids += (get_trainer().start(config, data_root(), runs_root()) for config in configs)
+        except Exception:
+            for run_id in ids:
+                get_trainer().stop(run_id)
+            raise
         return ids[0]
 
     try:

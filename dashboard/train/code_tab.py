@@ -43,6 +43,7 @@ def code_tab(view: RunView) -> None:
             disabled=form is None or bool(problems),
             help="The code of the run that the form in the sidebar would start, instead of that of the run shown.",
         )
+    of_form = of_form and form is not None
     config = form if of_form and form is not None else view.config
     started = view.started if config is view.config and view.started else planned(config)
     if isinstance(started, str):

@@ -1,11 +1,13 @@
 """One slider over a run's kept weights: mistakes, filters and pinned drawings at any of those steps."""
 
+import zlib
 from functools import lru_cache
 from typing import cast
 
 import numpy as np
 import streamlit as st
 
+from core.answers import NO_ANSWER
 from core.drawing.digit_image import to_model_input
 from core.drawing.pins import Pin, load_pins
 from core.errors import DrawingError
@@ -25,12 +27,12 @@ def step_slider(view: RunView) -> int | None:
     """The choice of a step; None for the last scoring."""
     run_id = view.info.run_id
     steps = list(RunFolder.of(run_id).snapshots())
-    if len(steps) < 2 or not torch_ready.has_torch():
+    # While it trains it keeps more and more weights, and asking them all each time would slow it down.
+    if len(steps) < 2 or view.info.status.is_active or not torch_ready.has_torch():
         return None
     chosen = train_session.looked_at(run_id)
     options: list[int | str] = [*steps, LAST]
-    # A run that trains keeps more and more: a key for each list of steps.
-    key = f"look_{run_id}_{len(steps)}"
+    key = f"look_{run_id}_{zlib.crc32(repr(steps).encode()):x}"  # one for each list of steps
     st.select_slider(
         "At step",
         options,
@@ -56,6 +58,9 @@ def moment_section(view: RunView, step: int) -> None:
         else:
             why = job.reason if job.status == RunStatus.FAILED else "The weights of this step cannot be read."
             st.caption(wording.plain(why))
+            st.button(
+                "Try again", icon=":material/replay:", key="look_again", on_click=train_session.look_again, args=(job.name,)
+            )
         return
     moment, asked = moments[step], min(SCORED, view.config.split_sizes()[1])
     st.markdown(
@@ -94,12 +99,11 @@ def pinned_inputs() -> np.ndarray:
     return np.stack(images) if images else np.zeros((0, 1, 28, 28), np.float32)
 
 
+def _said(label: int, answer: int) -> str:
+    return "no answer" if answer == NO_ANSWER else f"{'✓' if answer == label else '✗'} {answer}"
+
+
 def _drawings(moment: Moment) -> None:
     st.markdown("**Your pinned drawings**")
     pairs = zip(pinned(), moment.answers.tolist(), strict=False)
-    st.html(
-        "".join(
-            pictures.figure(pin.image, f"{'✓' if answer == pin.label else '✗'} {answer}", f"Meant as {pin.label}", 72)
-            for pin, answer in pairs
-        )
-    )
+    st.html("".join(pictures.figure(pin.image, _said(pin.label, answer), f"Meant as {pin.label}", 72) for pin, answer in pairs))

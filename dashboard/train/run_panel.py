@@ -47,7 +47,7 @@ def run_panel(view: RunView, labels: dict[str, str], unfinished: list[RunInfo]) 
 
 def _curves(view: RunView, parent: RunView | None) -> None:
     """The charts, with the training loop beside them if somebody wants to see it."""
-    shown, at = charts_session.charts_view(), train_session.looked_at(view.info.run_id)
+    shown, at = charts_session.charts_view(), None if view.info.status.is_active else train_session.looked_at(view.info.run_id)
     if not charts_session.wants_code():
         live_charts(view, shown, key=charts_session.CHART_KEY, parent=parent, at=at)
         return

@@ -33,7 +33,7 @@ def seeds_tab(view: RunView) -> None:
     rows = index_of(runs_root().absolute()).rows()
     own = group_with(rows, view.config)
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        other = _other(own, [group for group in groups_of(rows) if group.config != own.config and group.scores])
+        other = _other(own, [group for group in groups_of(rows) if group.runs != own.runs and group.scores])
         count = st.selectbox(
             "More seeds", _MORE, key="more_seeds", width=110, persist_state="session", help="Each is a run of its own."
         )

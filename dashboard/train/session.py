@@ -157,13 +157,20 @@ def use_mnist_if_just_downloaded() -> None:
 def looked_at(run_id: str) -> int | None:
     """The step whose weights are looked at; None for the last scoring."""
     run, step = st.session_state.get("looked_at", ("", None))
-    return step if run == run_id else None
+    if run != run_id or step is None:
+        return None
+    return step if step in RunFolder.of(run_id).snapshots() else None  # thinned out meanwhile
 
 
 def look_at(run_id: str, key: str) -> None:
     """Look at the step that the slider names."""
     step = st.session_state[key]
     st.session_state.looked_at = run_id, step if isinstance(step, int) else None
+
+
+def look_again(job: str) -> None:
+    """Ask the snapshots of a run once more, after it failed."""
+    get_jobs().forget(job)
 
 
 def looking_back(view: RunView, drawings: "npt.NDArray[np.float32]") -> JobView:

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.config.train_config import TrainConfig
-from core.runs.groups import free_seeds, group_with, groups_of, settings_of
-from core.runs.index import RunRow
+from core.runs.groups import free_seeds, group_with, groups_of
+from core.runs.index import RunRow, group_key
 from core.runs.info import RunInfo
-from core.runs.noise import difference, difference_words, leader_words, spread_of_test
+from core.runs.noise import difference, difference_words, leader_words, mean_interval, spread_of_test
 from core.runs.notes import RunNotes
 from core.status import RunStatus
 
@@ -101,7 +101,7 @@ def test_a_group_is_what_differs_in_its_seed_only():
     assert free_seeds(groups[1], 2) == [1, 2]
     assert group_with(rows, TrainConfig(seed=77)).runs == groups[0].runs
     assert group_with(rows, TrainConfig(epochs=3)).runs == ()
-    assert settings_of(TrainConfig(seed=5)) == settings_of(TrainConfig(seed=6))
+    assert group_key(TrainConfig(seed=5)) == group_key(TrainConfig(seed=6))
 
 
 def test_of_two_runs_of_a_seed_the_scored_one_speaks():
@@ -123,3 +123,8 @@ def test_the_leader_by_luck_is_called_so():
     )
     assert leader_words(clear[:1]) == ""
     assert leader_words(groups_of([row(1), row(2, dataset="mnist_sample")])) == ""  # not the same test digits
+
+
+def test_an_interval_stays_among_accuracies():
+    low, high = mean_interval([0.99, 0.991], SIZE)
+    assert (0 < low < 0.99, high) == (True, 1.0)

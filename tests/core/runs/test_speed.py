@@ -141,3 +141,17 @@ def test_two_runs_say_what_changed():
     )
     assert speed_change(fast, fast) == "About as fast: 12,800 images/s after 12,800."
     assert speed_change(snapshot_of(0), fast) == ""
+
+
+def test_few_digits_and_made_up_numbers_are_no_reason_for_a_remedy_or_a_crash():
+    few = recorded({"batch_size": 16, "train_size": 10, "validation_size": 10}, forward=0.3, backward=0.3)
+    assert not (found := speed_finding(few)) or not found.remedy
+    view = recorded()
+    for name, value in (("sampled_steps", 0), ("duration", 1e308)):
+        rows = np.zeros(10 * SECONDS, REPORT_DTYPE)
+        for column in REPORT_DTYPE.names:
+            rows[column] = view.reports.column(column)
+        rows[name] = value
+        made_up = ReportHistory()
+        made_up.append(rows)
+        assert speed_finding(dataclasses.replace(view, reports=made_up)) is None
