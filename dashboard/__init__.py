@@ -14,7 +14,3 @@ theme.py      Colours, and the style of every page. No Streamlit here.
 train/        The Train page.
 wording.py    The page's words: statuses, networks, data sets, durations, and text made harmless for Markdown.
 """
-
-from core.machine.hardware import wait_briefly
-
-wait_briefly()  # here, before any page: torch reads it when it is imported

@@ -153,17 +153,6 @@ def cpu_quota() -> float | None:
 
 
 MOST_THREADS_A_CORE = 4
-_SPINS = "GOMP_SPINCOUNT"
-
-
-def wait_briefly() -> None:
-    """Let the threads of a tensor operation wait for each other by spinning for microseconds, then asleep; to be called before
-    torch is imported, which reads it then. For a process that serves pages: on two cores with a page open, training kept
-    0.82 of the best speed this way, 0.57 with one thread, and beside a fully busy core 2,800 images/s instead of 1,900
-    (tests/benchmarks/dashboard_overhead.py). On idle cores spinning on is faster by an eighth. libgomp's, so Linux only.
-    """
-    if sys.platform == "linux":
-        os.environ.setdefault(_SPINS, "1000")
 
 
 def choose_threads(setting: int | None, *, beside_pages: bool) -> int:
@@ -171,8 +160,8 @@ def choose_threads(setting: int | None, *, beside_pages: bool) -> int:
 
     Args:
         setting: the person's choice, or None for ours.
-        beside_pages: True when the process also serves pages. Then one core is left to them, unless threads were told to wait
-            briefly (`wait_briefly`): two of which one has no core keep the other spinning, and are slower than one thread.
+        beside_pages: True when the process also serves pages. Then one core is left to them: two OpenMP threads of which
+            one has to wait for its core are slower than one thread (tests/benchmarks/dashboard_overhead.py).
 
     Returns:
         At least 1. Small networks gain nothing from more than 8 threads.
@@ -181,8 +170,7 @@ def choose_threads(setting: int | None, *, beside_pages: bool) -> int:
         DeviceError: far more threads than cores. OpenMP ends the whole process where it may not start them.
     """
     if setting is None:
-        spare = beside_pages and _SPINS not in os.environ
-        return max(1, min(8, usable_cores() - spare))
+        return max(1, min(8, usable_cores() - beside_pages))
     most = max(8, MOST_THREADS_A_CORE * usable_cores())
     if setting > most:
         raise DeviceError(

@@ -1,6 +1,5 @@
 import ast
 import dataclasses
-import os
 import subprocess
 import sys
 from importlib import metadata
@@ -115,27 +114,13 @@ def test_devices_that_are_not_here_are_refused_in_words():
     assert choose_precision("float32", torch.device("cpu")) == "float32"
 
 
-def test_a_core_is_left_to_the_pages_unless_threads_wait_briefly(monkeypatch):
+def test_a_core_is_left_to_the_pages(monkeypatch):
     monkeypatch.setattr("core.machine.hardware.usable_cores", lambda: 4)
-    monkeypatch.setenv("GOMP_SPINCOUNT", "1000")
-    assert choose_threads(None, beside_pages=True) == 4
-    monkeypatch.delenv("GOMP_SPINCOUNT")
     assert choose_threads(None, beside_pages=True) == 3
     assert choose_threads(None, beside_pages=False) == 4
     assert choose_threads(7, beside_pages=True) == 7
     monkeypatch.setattr("core.machine.hardware.usable_cores", lambda: 1)
     assert choose_threads(None, beside_pages=True) == 1
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="libgomp's")
-def test_the_pages_process_says_how_long_to_wait_before_torch_is_there():
-    code = "import sys, os, dashboard; print(os.environ['GOMP_SPINCOUNT'], 'torch' in sys.modules)"
-    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert answer.stdout.split() == ["1000", "False"]
-    own = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={**os.environ, "GOMP_SPINCOUNT": "5"}
-    )
-    assert own.stdout.split() == ["5", "False"]  # a person's own choice stands
 
 
 def test_numerics_are_put_back():
