@@ -90,6 +90,10 @@ def test_the_drawing_survives_page_changes_a_theme_switch_and_a_training(draw, s
     page = draw()
     drawn(page, 5)
     answer(page, 5)
+    # Its first stroke alone may be called a 5 already; the canvas sends the last one 200 ms after the pen was lifted.
+    page.wait_for_function(
+        "count => JSON.parse(sessionStorage.getItem('digit-lab-drawing') ?? '{}').objects?.length === count", arg=len(DIGITS[5])
+    )
     white = ink(page)
     assert white > 2000
     page.get_by_role("link", name="Environment").click()
