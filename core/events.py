@@ -51,19 +51,6 @@ REPORT_DTYPE = np.dtype(
         ("total", "<u8"),
     ]
 )
-# The columns of it that may be unknown.
-MEASURED_SECONDS = (
-    "sampled_seconds",
-    "forward_seconds",
-    "backward_seconds",
-    "optimizer_seconds",
-    "cpu_period",
-    "cpu_wanted",
-    "cpu_delay",
-    "cpu_blocked",
-    "cpu_pages",
-    "cpu_elsewhere",
-)
 
 
 @dataclass(frozen=True)

@@ -51,16 +51,6 @@ CHOICE_WORDS = {
 }
 
 
-def duration_words(seconds: float) -> str:
-    """A duration that a person reads at a glance: 42 s, 3 min 20 s, 2 h 05 min."""
-    seconds = max(0, round(seconds))
-    if seconds < 60:
-        return f"{seconds} s"
-    if seconds < 3600:
-        return f"{seconds // 60} min {seconds % 60:02d} s"
-    return f"{seconds // 3600} h {seconds % 3600 // 60:02d} min"
-
-
 def percent(share: float) -> str:
     """0.9912 -> 99.12 %."""
     return f"{100 * share:.2f} %"

@@ -23,11 +23,19 @@ from core.runs.info import list_runs, newest_run_id
 from core.runs.reader import RunReader, RunView
 from core.runs.speed import speed_finding
 from core.runs.thinning import thin
-from core.runs.time_left import phase, seconds_left
+from core.runs.time_left import duration_words, phase, seconds_left
 from core.runs.verdict import GUESSING, so_far, verdict
+from core.status import RunStatus
 
 _TRAIN, _VALIDATION = 33, 208  # blue and orange of the 256 colours that terminals have
 _COLORS = {Verdict.OK: "green", Verdict.NOTE: "yellow", Verdict.FAIL: "red", Verdict.MENDED: "green"}
+_STATUS_COLORS = {
+    RunStatus.RUNNING: "blue",
+    RunStatus.PAUSED: "yellow",
+    RunStatus.FINISHED: "green",
+    RunStatus.FAILED: "red",
+    RunStatus.INTERRUPTED: "red",
+}
 _SHARE = 0.009  # of a core that watching may take
 _MOST_POINTS = 160  # to a curve: more than a terminal has dots
 
@@ -83,8 +91,7 @@ def _headline(view: RunView) -> Text:
         for name, value in config.changed().items()
         if name not in ("model", "dataset")
     )
-    color = {"running": "blue", "finished": "green", "failed": "red", "interrupted": "red", "paused": "yellow"}
-    words = Text(f" {info.status} ", f"reverse {color.get(info.status, 'white')}")
+    words = Text(f" {info.status} ", f"reverse {_STATUS_COLORS.get(info.status, 'white')}")
     words.append(f" {config.model} · {config.dataset}{f' · {changed}' if changed else ''} · {info.run_id}", "default")
     return words
 
@@ -104,7 +111,7 @@ def _cells(view: RunView) -> dict[str, str]:
     last, steps = view.validations[-1] if view.validations else None, view.steps
     train = float(steps.smoothed("loss", np.array([len(steps) - 1]), 25)[0]) if len(steps) else math.nan
     rate, left = view.images_per_second(), seconds_left(view) if view.info.status.is_active else None
-    doing = phase(view) if view.info.status == "running" else ""
+    doing = phase(view) if view.info.status == RunStatus.RUNNING else ""
     score = view.tested.evaluation.accuracy if view.tested else last.evaluation.accuracy if last else None
     return {
         "test accuracy" if view.tested else "validation": f"{score:.2%}" if score is not None else "–",
@@ -112,14 +119,9 @@ def _cells(view: RunView) -> dict[str, str]:
         "train loss": f"{train:.4f}" if math.isfinite(train) else "–",
         f"epoch of {view.config.epochs}": str(view.epoch),
         "step": f"{view.step:,} of {view.total_steps:,}",
-        "left": doing or (_duration(left) if left is not None else "–"),
+        "left": doing or (duration_words(left) if left is not None else "–"),
         "images/s": f"{rate:,.0f}" if rate else "–",
     }
-
-
-def _duration(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
 
 
 def _words(view: RunView) -> list[Text]:

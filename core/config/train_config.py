@@ -332,6 +332,10 @@ class TrainConfig:
         train, _, _ = self.split_sizes()
         return MODELS[self.model].has_batchnorm and train > self.batch_size and train % self.batch_size == 1
 
+    def augments(self) -> bool:
+        """Whether training digits are moved, turned or scaled."""
+        return bool(self.augment_shift or self.augment_rotation or self.augment_scale)
+
     def steps_per_epoch(self) -> int:
         """Optimizer updates in one epoch; the last one may cover fewer digits."""
         return math.ceil(self.batches_per_epoch() / self.accumulation_steps)

@@ -59,11 +59,6 @@ def epoch_order(config: TrainConfig, labels: npt.NDArray[np.int64], epoch: int) 
     return np.random.default_rng(seed_for(config.seed, "order", epoch)).permutation(len(labels))
 
 
-def augments(config: TrainConfig) -> bool:
-    """True when training digits are moved, turned or scaled."""
-    return bool(config.augment_shift or config.augment_rotation or config.augment_scale)
-
-
 def augment(images: Tensor, config: TrainConfig, generator: torch.Generator) -> Tensor:
     """Move, turn and scale each image of a batch at random.
 
@@ -104,7 +99,7 @@ class MemoryBatches:
         for batch, (start, end) in enumerate(self._bounds[first_batch:], first_batch):
             indices = order[start:end]
             images = normalise(self._images[indices])
-            if augments(self._config):
+            if self._config.augments():
                 images = augment(images, self._config, generator_for(self._config.seed, "augment", epoch, batch))
             yield images, self._labels[indices]
 
@@ -127,7 +122,7 @@ class _TransformedDigits(Dataset[Batch]):
 
         epoch, index = key
         image = cast(Tensor, self._transform(Image.fromarray(self._digits.images[index, 0])))
-        if augments(self._config):
+        if self._config.augments():
             generator = generator_for(self._config.seed, "augment", epoch, index)
             image = augment(image[None], self._config, generator)[0]
         return image, int(self._digits.labels[index])

@@ -6,7 +6,7 @@ import io
 import json
 import secrets
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +17,7 @@ from filelock import FileLock
 from PIL import Image
 
 from core.data.sources import Digits
+from core.drawing.digit_image import to_model_input
 from core.errors import DrawingError
 from core.runs.drawings import MAX_DRAWINGS
 from core.storage.atomic import replace_text
@@ -91,6 +92,12 @@ def as_digits(pins: tuple[Pin, ...]) -> Digits:
     """The drawings as a data set."""
     images = np.stack([pin.image for pin in pins])[:, None] if pins else np.zeros((0, 1, 28, 28), np.uint8)
     return Digits(images, np.array([pin.label for pin in pins], np.int64))
+
+
+def as_inputs(pins: Sequence[Pin]) -> npt.NDArray[np.float32]:
+    """The drawings as a network takes them: float32 (n, 1, 28, 28), normalised."""
+    images = [to_model_input(pin.image.astype(np.float32) / np.float32(255)) for pin in pins]
+    return np.stack(images) if images else np.zeros((0, 1, 28, 28), np.float32)
 
 
 def as_csv(pins: tuple[Pin, ...]) -> bytes:

@@ -9,7 +9,6 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
-from core.answers import answers_of
 from core.data.sources import Digits
 from core.errors import CoreError, RunError
 from core.events import Evaluation
@@ -56,8 +55,7 @@ def look_back(run: Path, digits: Digits, drawings: Images) -> Iterator[Progress 
             predictor = load_predictor(path)
         except CoreError:
             continue  # thinned out or damaged
-        said = [one.probabilities for one in predictor.predict(drawings)] if len(drawings) else []
-        answers = answers_of(np.stack(said)) if said else np.zeros(0, np.int64)
+        answers = np.array([one.digit for one in predictor.predict(drawings)] if len(drawings) else [], np.int64)
         found = evaluate(predictor.model, asked, torch.device("cpu"))
         moments = (*moments, Moment(step, found, first_filters(predictor.model), answers))
         yield moments

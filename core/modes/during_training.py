@@ -14,7 +14,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from core.config.train_config import TrainConfig
-from core.data.batches import Batch, augments
+from core.data.batches import Batch
 from core.data.run_batches import groups_of_steps, replayed_batches
 from core.data.sources import Splits, load_splits
 from core.errors import CoreError, RunError
@@ -102,7 +102,7 @@ class _Source:
         splits, drawings = _splits(config, data_root), load_drawings(run)
         self._batches = replayed_batches(config, splits.train, drawings)
         self._plain = replayed_batches(config, splits.train, drawings, augmented=False)
-        self.augments = drawings is not None or augments(config)
+        self.augments = drawings is not None or config.augments()
         self.validation = some_digits(splits.validation, _VALIDATION_DIGITS)
 
     def last_groups(self, step: int, *, augmented: bool = True) -> list[list[Batch]]:

@@ -17,7 +17,7 @@ from core.events import (
     DEVICE,
     MAX_CORES,
     MAX_THREADS,
-    MEASURED_SECONDS,
+    REPORT_DTYPE,
     Evaluation,
     Event,
     Mistake,
@@ -206,14 +206,18 @@ def _impossible_steps(rows: npt.NDArray[np.void]) -> npt.NDArray[np.bool_]:
     )
 
 
+_ALWAYS_KNOWN = ("seconds", "duration", "data_seconds")
+
+
 def _impossible_reports(rows: npt.NDArray[np.void]) -> npt.NDArray[np.bool_]:
     wrong = np.zeros(len(rows), bool)
-    for name in ("seconds", "duration", "data_seconds"):
-        wrong |= ~(np.isfinite(rows[name]) & (rows[name] >= 0))
-    for name in MEASURED_SECONDS:  # NaN: of an older version, or not told by that system
-        wrong |= ~(np.isnan(rows[name]) | (np.isfinite(rows[name]) & (rows[name] >= 0)))
-    for name in ("step", "resident", "allocated", "reserved", "peak", "total"):
-        wrong |= rows[name] > MAX_NUMBER
+    for name in REPORT_DTYPE.names or ():
+        if REPORT_DTYPE[name].kind == "f":
+            # Measured times are NaN in runs of an older version, and where a system does not tell them.
+            unknown = np.isnan(rows[name]) if name not in _ALWAYS_KNOWN else False
+            wrong |= ~(unknown | (np.isfinite(rows[name]) & (rows[name] >= 0)))
+        else:
+            wrong |= rows[name] > MAX_NUMBER
     return wrong
 
 

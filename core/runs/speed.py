@@ -9,6 +9,7 @@ import numpy as np
 
 from core.finding import Finding, Verdict
 from core.runs.reader import RunView
+from core.runs.verdict import within_limits
 
 _WINDOW = 60.0  # seconds of training that are looked at: the newest ones, so that what changed shows
 _LEAST_SECONDS = 2.0
@@ -99,9 +100,11 @@ def speed_finding(view: RunView) -> Finding | None:
         return None
     for cause in _CAUSES:
         if found := cause(view, spent):
-            # At the end of a setting's range there is no remedy in it.
-            return replace(found, remedy={}) if replace(view.config, **found.remedy).problems() else found
-    return _computing(view, spent)
+            break
+    else:
+        found = _computing(view, spent)
+    # A fork's settings would begin a fresh run otherwise than the fork began.
+    return replace(found, remedy={}) if view.info.parent is not None else within_limits(found, view.config)
 
 
 def speed_change(before: RunView, after: RunView) -> str:
@@ -165,7 +168,7 @@ def _waiting(view: RunView, spent: TimeSpent) -> Finding | None:
         return None
     words = f"{_percent(share)} of the time it waits for data"
     if config.pipeline == "memory":
-        if not _augments(view):
+        if not config.augments():
             return Finding("Waits for data", f"{words}: taking the digits of each batch out of memory.", Verdict.NOTE)
         moved = "moving, turning and scaling the digits takes that long"
         return Finding("Waits for data", f"{words}: {moved}.", Verdict.NOTE, "Augment less, or take the time as its price.")
@@ -243,11 +246,6 @@ def _computing(view: RunView, spent: TimeSpent) -> Finding:
         if config.precision == "float32":
             return Finding("Computes", words, Verdict.OK, advice, {"precision": "auto"})
     return Finding("Computes", words)
-
-
-def _augments(view: RunView) -> bool:
-    config = view.config
-    return bool(config.augment_shift or config.augment_rotation or config.augment_scale)
 
 
 def _counted(number: int, what: str) -> str:

@@ -50,3 +50,13 @@ def phase(snapshot: RunView) -> str:
     if snapshot.step >= snapshot.total_steps and not snapshot.tested:
         return "scoring the test"
     return ""
+
+
+def duration_words(seconds: float) -> str:
+    """A duration that a person reads at a glance: 42 s, 3 min 20 s, 2 h 05 min."""
+    seconds = max(0, round(seconds))
+    if seconds < 60:
+        return f"{seconds} s"
+    if seconds < 3600:
+        return f"{seconds // 60} min {seconds % 60:02d} s"
+    return f"{seconds // 3600} h {seconds % 3600 // 60:02d} min"

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from core.config.train_config import TrainConfig
 from core.errors import Failure
 from core.finding import Finding, Verdict
 from core.runs.reader import RunView
@@ -30,10 +31,12 @@ def verdict(view: RunView) -> Finding | None:
     info = view.info
     if info.status.is_active:
         return None
-    found = _verdict(view)
-    if replace(view.config, **found.remedy).problems():  # at the end of a setting's range there is no remedy in it
-        return replace(found, remedy={})
-    return found
+    return within_limits(_verdict(view), view.config)
+
+
+def within_limits(found: Finding, config: TrainConfig) -> Finding:
+    """A finding about a run; at the end of a setting's range there is no remedy in it."""
+    return replace(found, remedy={}) if replace(config, **found.remedy).problems() else found
 
 
 def so_far(view: RunView) -> Finding | None:

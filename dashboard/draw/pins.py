@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import streamlit as st
 
-from core.drawing.digit_image import DigitImage, to_model_input
-from core.drawing.pins import MAX_PINS, Pin, as_csv, as_zip, load_pins
+from core.drawing.digit_image import DigitImage
+from core.drawing.pins import MAX_PINS, Pin, as_csv, as_inputs, as_zip, load_pins
 from core.errors import CoreError
 from core.execution.process import get_readers
 from core.insight.time_travel import travel
@@ -58,7 +58,7 @@ def pins_panel(chosen: Chosen) -> None:
         )
         return
     assert chosen.predictor is not None
-    inputs = _inputs(pins)
+    inputs = as_inputs(pins)
     answers = chosen.predictor.predict(inputs)
     right = sum(one.digit == pin.label for one, pin in zip(answers, pins, strict=True))
     st.markdown(f"**My own test set**: {right} of {len(pins)} right at step {chosen.predictor.step:,}")
@@ -71,10 +71,6 @@ def pins_panel(chosen: Chosen) -> None:
     with st.container(horizontal=True):
         st.download_button("Drawings (CSV)", lambda: as_csv(pins), "my-digits.csv", "text/csv", on_click="ignore")
         st.download_button("Drawings (PNG)", lambda: as_zip(pins), "my-digits.zip", "application/zip", on_click="ignore")
-
-
-def _inputs(pins: Sequence[Pin]) -> np.ndarray:
-    return np.stack([to_model_input(pin.image.astype(np.float32) / np.float32(255)) for pin in pins])
 
 
 def _card(pin: Pin, answer: Prediction) -> None:

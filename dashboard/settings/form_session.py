@@ -143,7 +143,7 @@ def estimate(config: TrainConfig) -> str:
     """
     try:
         from core.model.networks import parameter_count
-        from core.runs.time_left import seconds_for
+        from core.runs.time_left import duration_words, seconds_for
 
         words = f"{wording.MODEL_WORDS[config.model]}, {parameter_count(config):,} parameters · {config.total_steps():,} steps"
         if get_trainer().active():
@@ -160,8 +160,8 @@ def estimate(config: TrainConfig) -> str:
         return f"{words} · measuring how long that takes here …"
     if isinstance(rate, str):
         return wording.plain(rate)
-    seconds = wording.duration_words(seconds_for(config, rate))
-    loading = config.pipeline == "dataloader" or config.augment_shift or config.augment_rotation or config.augment_scale
+    seconds = duration_words(seconds_for(config, rate))
+    loading = config.pipeline == "dataloader" or config.augments()
     rest = ", without preparing the images" if loading else ""
     return f"{words} · about {seconds} at {rate:,.0f} images/s, measured here{rest}"
 

@@ -5,6 +5,7 @@ They travel inside the page's HTML: a picture served as a file is gone at the ne
 
 import base64
 import io
+from functools import lru_cache
 from html import escape
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy.typing as npt
 from PIL import Image
 
 from core.answers import NO_ANSWER, answers_of
+from core.events import Mistake
 
 _WARM, _COOL = np.array([224, 138, 0], np.float32), np.array([58, 143, 208], np.float32)
 
@@ -33,6 +35,14 @@ def figure(image: npt.NDArray[np.generic], caption: str, alt: str, side: int = 8
         f'background:#000" alt="{escape(alt)}" src="{source(image)}"><figcaption style="font-size:0.8rem;opacity:0.8;'
         f'line-height:1.25">{escape(caption)}</figcaption></figure>'
     )
+
+
+@lru_cache(maxsize=1024)
+def mistake(one: Mistake) -> str:
+    """HTML of a digit that was answered wrongly: what it is, what was said, how surely."""
+    image = np.frombuffer(one.image, np.uint8).reshape(28, 28)
+    words = f"{one.label} → {one.predicted} ({one.probability:.0%})"
+    return figure(image, words, f"A {one.label} taken for a {one.predicted}")
 
 
 def answered(image: npt.NDArray[np.generic], probabilities: npt.NDArray[np.float32], color: str, alt: str) -> str:

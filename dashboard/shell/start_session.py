@@ -28,13 +28,13 @@ def start_preset(name: str) -> None:
 
 def start_config(config: TrainConfig) -> None:
     """Start a run and show it. Problems are kept for the page."""
-    try:
-        run_id = started_once(config, lambda: get_trainer().start(config, data_root(), runs_root()))
-    except Exception as error:
-        st.session_state.start_problem = str(error)
-        return
-    st.session_state.start_problem = ""
-    show_run(run_id)
+    start_and_show([config])
+
+
+def start_and_show(configs: list[TrainConfig]) -> None:
+    """Start runs and show the first of them. Problems are kept for the page."""
+    if run_id := start_several(configs):
+        show_run(run_id)
 
 
 def start_several(configs: list[TrainConfig]) -> str:
@@ -42,13 +42,14 @@ def start_several(configs: list[TrainConfig]) -> str:
 
     def start() -> str:
         room = MAX_QUEUE + 1 - len(get_trainer().active())
-        if len(configs) > room:
+        if len(configs) > max(1, room):  # of a single one the trainer itself says that it does not fit
             raise RunError(f"{len(configs)} runs do not fit: the queue has room for {room}. Start fewer, or wait.")
         for config in configs:
             config.validate()
         ids: list[str] = []
         try:
-            ids += (get_trainer().start(config, data_root(), runs_root()) for config in configs)
+            for config in configs:
+                ids.append(get_trainer().start(config, data_root(), runs_root()))
         except Exception:
             for run_id in ids:
                 get_trainer().stop(run_id)

@@ -8,7 +8,7 @@ import numpy as np
 
 from core.runs.reader import RunView
 from core.runs.speed import speed_finding
-from core.runs.time_left import phase, seconds_left
+from core.runs.time_left import duration_words, phase, seconds_left
 from core.runs.verdict import GUESSING
 from core.status import RunStatus
 from dashboard import wording
@@ -100,14 +100,14 @@ def _time(view: RunView, place_in_line: int) -> Cell:
         return Cell("Prepares", "…", "reads the digits", f"{view.total_steps:,} steps to come")
     if not info.status.is_active:
         label = f"Trained for {view.step:,} step{'s' if view.step != 1 else ''}"
-        return Cell(label, wording.duration_words(info.train_seconds), "", f"{where}; validations and pauses left out")
+        return Cell(label, duration_words(info.train_seconds), "", f"{where}; validations and pauses left out")
     label = f"Epoch {view.epoch} of {config.epochs}"
     if info.status == RunStatus.RUNNING and (doing := phase(view)):
         return Cell(label, "…", doing, where)
     left = seconds_left(view)
     if left is None:
         return Cell(label, NONE_YET, "left", where)
-    return Cell(label, wording.duration_words(left), "left", f"{where}; validations and the test counted")
+    return Cell(label, duration_words(left), "left", f"{where}; validations and the test counted")
 
 
 def _speed(view: RunView) -> Cell:

@@ -40,54 +40,45 @@ def highlighted(run_id: str, config: TrainConfig, started: RunStarted, section: 
 
 
 def loop_lines(run_id: str, config: TrainConfig, started: RunStarted) -> tuple[tuple[Line, str], ...]:
-    """The training loop alone, from `for epoch` to its last line."""
+    """The training loop alone, from `for epoch` to the test digits."""
     lines = highlighted(run_id, config, started, "training")
     first = next(place for place, (line, _) in enumerate(lines) if line.text.startswith("for epoch"))
-    last = max(place for place, (line, _) in enumerate(lines) if line.text.startswith(" "))
-    test = [pair for pair in lines if pair[0].does == Does.TEST]
-    return (*(pair for pair in lines[first : last + 1] if pair not in test and not _writes_losses(pair[0])), *test)
-
-
-def _writes_losses(line: Line) -> bool:
-    return "losses.csv" in line.text or "writelines" in line.text
+    last = max(place for place, (line, _) in enumerate(lines) if line.does == Does.TEST)
+    return lines[first : last + 1]
 
 
 def facts(view: RunView) -> dict[Does, Fact]:
     """What the lines caused so far."""
-    config, steps, spent = view.config, view.steps, time_spent(view)
+    values, spent = _last_values(view) if len(view.steps) else {}, time_spent(view)
+    return {
+        does: Fact(
+            spent.share(does) if spent and does in spent.parts else None,  # what is measured has the name of its line
+            f"{kind} {values[does]}." if does in values else kind,
+            _CHARTS.get(does, ()),
+        )
+        for does, kind in _KINDS.items()
+    }
 
-    def share(*parts: str) -> float | None:
-        return spent.share(*parts) if spent else None
 
-    if not len(steps):
-        return {does: Fact(None, _KINDS[does], _CHARTS.get(does, ())) for does in _KINDS}
-    loss, norm = wording.number(float(steps.column("loss")[-1])), wording.number(float(steps.column("gradient_norm")[-1]))
-    rate = wording.number(float(steps.column("learning_rate")[-1]))
-    clip = config.gradient_clip
-    last = view.validations[-1] if view.validations else None
-    scored = f"loss {wording.number(last.evaluation.loss)}, {wording.percent(last.evaluation.accuracy)}" if last else ""
-    clipped = f", cut to {clip:g}" if clip is not None and float(steps.column("gradient_norm")[-1]) > clip else ""
-    values = {
-        Does.DATA: f"{int(steps.column('images')[-1]):,} digits in the last step",
+def _last_values(view: RunView) -> dict[Does, str]:
+    config, steps = view.config, view.steps
+    last = {name: float(steps.column(name)[-1]) for name in ("loss", "gradient_norm", "learning_rate", "accuracy", "images")}
+    rate, norm, clip = wording.number(last["learning_rate"]), wording.number(last["gradient_norm"]), config.gradient_clip
+    clipped = f", cut to {clip:g}" if clip is not None and last["gradient_norm"] > clip else ""
+    scored = "none yet"
+    if view.validations:
+        at, found = view.validations[-1].step, view.validations[-1].evaluation
+        scored = f"after step {at:,}: loss {wording.number(found.loss)}, {wording.percent(found.accuracy)}"
+    return {
+        Does.DATA: f"{last['images']:,.0f} digits in the last step",
         Does.SCHEDULE: f"learning rate {rate}",
-        Does.FORWARD: f"loss {loss}, {float(steps.column('accuracy')[-1]):.0%} of the batch right",
+        Does.FORWARD: f"loss {wording.number(last['loss'])}, {last['accuracy']:.0%} of the batch right",
         Does.BACKWARD: f"gradient norm {norm}",
         Does.CLIP: f"gradient norm {norm}{clipped}",
         Does.OPTIMIZER: f"update {view.step:,}, learning rate {rate}",
         Does.LOSS: f"{len(steps):,} losses so far",
-        Does.VALIDATION: f"after step {last.step:,}: {scored}" if last else "none yet",
+        Does.VALIDATION: scored,
         Does.TEST: wording.percent(view.tested.evaluation.accuracy) if view.tested else "after the last step",
-    }
-    shares = {
-        Does.DATA: share("data"),
-        Does.FORWARD: share("forward"),
-        Does.BACKWARD: share("backward"),
-        Does.OPTIMIZER: share("optimizer"),
-        Does.VALIDATION: share("validation"),
-    }
-    return {
-        does: Fact(shares.get(does), f"{kind} {values[does]}." if does in values else kind, _CHARTS.get(does, ()))
-        for does, kind in _KINDS.items()
     }
 
 

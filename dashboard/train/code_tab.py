@@ -1,5 +1,8 @@
 """A run, or the form, as PyTorch code: its data set, its network with a table of layers, its loop, the whole script."""
 
+from dataclasses import replace
+from functools import lru_cache
+
 import pandas as pd
 import streamlit as st
 
@@ -35,22 +38,22 @@ def code_tab(view: RunView) -> None:
             persist_state="session",
             label_visibility="collapsed",
         )
-        form, problems = form_session.form_config()
+        form, _ = form_session.form_config()
         of_form = st.toggle(
             "Of the form",
             key="code_of_form",
             persist_state="session",
-            disabled=form is None or bool(problems),
+            disabled=form is None,
             help="The code of the run that the form in the sidebar would start, instead of that of the run shown.",
         )
-    of_form = of_form and form is not None
-    config = form if of_form and form is not None else view.config
-    started = view.started if config is view.config and view.started else planned(config)
+    chosen = form if of_form else None
+    config = chosen or view.config
+    started = (view.started if chosen is None else None) or planned(config)
     if isinstance(started, str):
         st.caption(wording.plain(started))
         return
-    run_id = "new" if of_form else view.info.run_id
-    if view.info.parent and not of_form:
+    run_id = "new" if chosen else view.info.run_id
+    if view.info.parent and chosen is None:
         st.caption(
             f":material/fork_right: This run began with the weights of run {wording.plain(view.info.parent)}; the lines below "
             "begin with weights of their own."
@@ -72,6 +75,8 @@ def _network(run_id: str, config: TrainConfig, started: RunStarted) -> None:
         st.code(_text(run_id, config, started, "Network"), language="python")
 
 
+# Asked for at each refresh.
+@lru_cache(maxsize=32)
 def _text(run_id: str, config: TrainConfig, started: RunStarted, part: str) -> str:
     from core.transfer.script.run_script import run_script, script_sections
 
@@ -83,8 +88,6 @@ def _text(run_id: str, config: TrainConfig, started: RunStarted, part: str) -> s
 
 def _as_dataset(run_id: str, config: TrainConfig, started: RunStarted) -> None:
     """The same digits as a Dataset behind a DataLoader, for who wants to see what tutorials do."""
-    from dataclasses import replace
-
     with st.expander("The same as a Dataset with a DataLoader"):
         st.caption(
             "What setting *Pipeline* to dataloader trains with: `__len__` says how many digits there are, `__getitem__` makes "

@@ -8,8 +8,7 @@ import numpy as np
 import streamlit as st
 
 from core.answers import NO_ANSWER
-from core.drawing.digit_image import to_model_input
-from core.drawing.pins import Pin, load_pins
+from core.drawing.pins import Pin, as_inputs, load_pins
 from core.errors import DrawingError
 from core.insight.looking_back import SCORED, Moment
 from core.runs.folder import RunFolder, runs_root
@@ -49,7 +48,8 @@ def step_slider(view: RunView) -> int | None:
 
 def moment_section(view: RunView, step: int) -> None:
     """The run as it was after a step."""
-    job = train_session.looking_back(view, pinned_inputs())
+    pins = _pinned()
+    job = train_session.looking_back(view, as_inputs(pins))
     found = cast("tuple[Moment, ...]", job.results[-1]) if job.results else ()
     moments = {one.step: one for one in found}
     if step not in moments:
@@ -72,7 +72,7 @@ def moment_section(view: RunView, step: int) -> None:
         st.markdown("**What the first layer looks for**: its weights, light where they are positive")
         st.html(_filters(moment))
     if len(moment.answers):
-        _drawings(moment)
+        _drawings(moment, pins)
 
 
 @lru_cache(maxsize=64)
@@ -85,7 +85,7 @@ def _filters(moment: Moment) -> str:
     )
 
 
-def pinned() -> tuple[Pin, ...]:
+def _pinned() -> tuple[Pin, ...]:
     """A person's pinned drawings; none where their file cannot be read (the Draw page says so)."""
     try:
         return load_pins(runs_root())
@@ -93,17 +93,11 @@ def pinned() -> tuple[Pin, ...]:
         return ()
 
 
-def pinned_inputs() -> np.ndarray:
-    """Float32 (n, 1, 28, 28), normalised."""
-    images = [to_model_input(pin.image.astype(np.float32) / np.float32(255)) for pin in pinned()]
-    return np.stack(images) if images else np.zeros((0, 1, 28, 28), np.float32)
-
-
 def _said(label: int, answer: int) -> str:
     return "no answer" if answer == NO_ANSWER else f"{'✓' if answer == label else '✗'} {answer}"
 
 
-def _drawings(moment: Moment) -> None:
+def _drawings(moment: Moment, pins: tuple[Pin, ...]) -> None:
     st.markdown("**Your pinned drawings**")
-    pairs = zip(pinned(), moment.answers.tolist(), strict=False)
+    pairs = zip(pins, moment.answers.tolist(), strict=False)
     st.html("".join(pictures.figure(pin.image, _said(pin.label, answer), f"Meant as {pin.label}", 72) for pin, answer in pairs))

@@ -3,7 +3,6 @@
 import time
 from html import escape
 
-import numpy as np
 import plotly.graph_objects as go
 
 from core.config.train_config import TrainConfig, settings
@@ -103,14 +102,7 @@ def _wrong(snapshot: RunView) -> list[str]:
     ]
     for one in drawn:
         one.update_layout(margin={"t": 50})
-    images = (
-        pictures.figure(
-            np.frombuffer(mistake.image, np.uint8).reshape(28, 28),
-            f"{mistake.label} → {mistake.predicted} ({mistake.probability:.0%})",
-            f"A {mistake.label} taken for a {mistake.predicted}",
-        )
-        for mistake in evaluation.mistakes
-    )
+    images = (pictures.mistake(mistake) for mistake in evaluation.mistakes)
     return [
         "<h2>What it gets wrong</h2>",
         _paragraph(f"Scored on {words}. Below: the most confidently wrong, as it is → what the model said (how sure it was)."),

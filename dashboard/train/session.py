@@ -22,7 +22,7 @@ from core.status import Progress, RunStatus
 from dashboard.settings.form_session import form_config, form_key
 from dashboard.shell.policy_session import asker, controlled
 from dashboard.shell.run_session import show_run
-from dashboard.shell.start_session import start_config, start_problem, start_several
+from dashboard.shell.start_session import start_and_show, start_config, start_problem, start_several
 from dashboard.shell.widget_session import changed_choice
 
 if TYPE_CHECKING:
@@ -41,10 +41,7 @@ def start_run() -> None:
     if config is None or found:
         return
     count = st.session_state.get("start_seeds", 1)
-    if count == 1:
-        start_config(config)
-    elif run_id := start_several([replace(config, seed=config.seed + number) for number in range(count)]):
-        show_run(run_id)
+    start_and_show([replace(config, seed=config.seed + number) for number in range(count)])
 
 
 @controlled

@@ -24,7 +24,7 @@ def speed_tab(view: RunView) -> None:
         return
     with st.container(horizontal=True, vertical_alignment="center"):
         st.markdown(f"**{found.name}.** {wording.plain(found.evidence)} {wording.plain(found.advice)}", width="stretch")
-        if found.remedy and view.info.parent is None:  # a fork's settings begin a fresh run otherwise than the fork
+        if found.remedy:
             start_button(view, found, key="mend_speed")
     plot(time_figure(spent), key="time_spent", alt=f"Where the time goes. {found.evidence}")
     st.caption(_measured(view, spent))

@@ -52,7 +52,7 @@ def _in_training(view: RunView, elsewhere: bool) -> None:
     if speed and speed.verdict == Verdict.NOTE and (learning is None or learning.verdict == Verdict.OK):
         told = wording.plain(_short(f"{speed.evidence} {speed.advice}".strip()))
         st.markdown(f":orange[:material/speed:] {where}{told}", width="stretch")
-        if speed.remedy and view.info.parent is None:
+        if speed.remedy:
             start_button(view, speed, key="mend_speed_now")
         return
     told = wording.plain(learning.evidence) if learning else ""

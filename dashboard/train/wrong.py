@@ -1,11 +1,8 @@
 """One evaluation as pictures: confusion, accuracy of each digit, the worst mistakes."""
 
-from functools import lru_cache
-
-import numpy as np
 import streamlit as st
 
-from core.events import Evaluation, Mistake
+from core.events import Evaluation
 from dashboard.charts import evaluation_charts
 from dashboard.charts.live_chart import plot
 from dashboard.shell import pictures
@@ -34,12 +31,5 @@ def wrong_answers(evaluation: Evaluation, color: str) -> None:
         )
     if evaluation.mistakes:
         st.markdown("**Most confidently wrong**")
-        st.html("".join(_mistake(mistake) for mistake in evaluation.mistakes))
+        st.html("".join(pictures.mistake(mistake) for mistake in evaluation.mistakes))
         st.caption("it is → the model said (how sure it was)")
-
-
-@lru_cache(maxsize=1024)
-def _mistake(one: Mistake) -> str:
-    image = np.frombuffer(one.image, np.uint8).reshape(28, 28)
-    words = f"{one.label} → {one.predicted} ({one.probability:.0%})"
-    return pictures.figure(image, words, f"A {one.label} taken for a {one.predicted}")

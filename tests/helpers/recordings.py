@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 
+from core.config.train_config import TrainConfig
 from core.events import REPORT_DTYPE, STEP_DTYPE, Evaluation, Mistake, RunStarted, StepsEnded, StoppedEarly, Validated
 from core.events import Tested as WasTested
 from core.runs.history import ReportHistory, StepHistory
@@ -75,3 +76,36 @@ def snapshot_of(count: int, losses=None, total: int = 0) -> RunView:
     tested = WasTested(count, SMALL_SCORE) if count else None
     info = RunInfo("20260101-000000-abcd", RunStatus.FINISHED)
     return RunView(info, SAMPLE, None, history, reports, validations, tested, None, ())
+
+
+RECORDED_SECONDS = 20
+STARTED = RunStarted(1, 10_000, 1_000, "cpu", "A processor", "float32", 1, (), "float32", 2)
+
+
+def recorded(settings=None, started=None, *, validations=(), resident=None, step_seconds=0.01, **shares):
+    """A run of 20 seconds, ten reports each, whose time went where `shares` says (of an update, data of all; cpu_ in cores)."""
+    steps_each = round(0.1 / step_seconds)
+    history, reports = StepHistory(), ReportHistory()
+    history.append(steps(1, 10 * RECORDED_SECONDS * steps_each).steps)
+    rows = np.zeros(10 * RECORDED_SECONDS, REPORT_DTYPE)
+    rows["step"] = steps_each * np.arange(1, len(rows) + 1)
+    rows["seconds"] = 0.1 * np.arange(1, len(rows) + 1)
+    rows["duration"], rows["data_seconds"] = 0.1, 0.1 * shares.get("data", 0.02)
+    rows["sampled_steps"], rows["sampled_seconds"] = 1, step_seconds * (1 - shares.get("data", 0.02))
+    for part, usual in (("forward", 0.3), ("backward", 0.6), ("optimizer", 0.05)):
+        rows[f"{part}_seconds"] = rows["sampled_seconds"] * shares.get(part, usual)
+    looks = rows[::10]
+    looks["cpu_period"], looks["cpu_wanted"] = 1.0, shares.get("wanted", 1.0)
+    for name in ("delay", "blocked", "pages", "elsewhere"):
+        looks[f"cpu_{name}"] = shares.get(name, 0.0)
+    rows["resident"] = 500 * 2**20 if resident is None else resident(rows["seconds"])
+    reports.append(rows)
+    config = dataclasses.replace(TrainConfig(epochs=100), **(settings or {}))
+    return dataclasses.replace(
+        snapshot_of(0),
+        config=config,
+        started=dataclasses.replace(STARTED, **(started or {})),
+        steps=history,
+        reports=reports,
+        validations=tuple(validations),
+    )

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from core.config.train_config import TrainConfig
-from core.data.batches import augments
 from core.data.sources import SPLIT_SEED
 from core.transfer.script.scripted import Scripted
 
@@ -52,7 +51,7 @@ def random_numbers(run: Scripted) -> Iterator[str]:
 def seed_for(purpose, *place):
     text = f"{SEED}/{purpose}/{'/'.join(map(str, place))}"
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") >> 1"""
-    if augments(run.config):
+    if run.config.augments():
         yield """
 
 def generator_for(purpose, *place):
@@ -63,7 +62,7 @@ def batches(run: Scripted) -> Iterator[str]:
     """Order, augmentation and batches of an epoch, from memory or through a DataLoader."""
     config = run.config
     yield "# --- batches ---\n"
-    if augments(config):
+    if config.augments():
         angle = f"drawn[:, 0] * math.radians({config.augment_rotation!r})"
         yield f'''
 def augment(images, generator):
@@ -96,19 +95,19 @@ def batch_indices(epoch):
 
 
 def _memory_batches(config: TrainConfig) -> Iterator[str]:
-    augmented = '\n        images = augment(images, generator_for("augment", epoch, number))' if augments(config) else ""
+    augmented = '\n        images = augment(images, generator_for("augment", epoch, number))' if config.augments() else ""
     yield f"""all_images, all_labels = torch.from_numpy(train_images).to(device), torch.from_numpy(train_labels).to(device)
 
 
 def batches(epoch):
-    for {"number, indices in enumerate(batch_indices(epoch))" if augments(config) else "indices in batch_indices(epoch)"}:
+    for {"number, indices in enumerate(batch_indices(epoch))" if config.augments() else "indices in batch_indices(epoch)"}:
         images = normalise(all_images[torch.from_numpy(indices).to(device)]){augmented}
         yield images, all_labels[torch.from_numpy(indices).to(device)]"""
 
 
 def _loader_batches(config: TrainConfig) -> Iterator[str]:
     augmented = ""
-    if augments(config):
+    if config.augments():
         augmented = '\n        image = augment(image[None], generator_for("augment", self.epoch, index))[0]'
     yield f'''class Digits(Dataset):
     """One image at a time through transforms."""

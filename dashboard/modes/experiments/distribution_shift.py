@@ -6,7 +6,6 @@ from typing import Any
 
 import streamlit as st
 
-from core.data.batches import augments
 from core.modes.copies import some_digits
 from core.modes.distribution_shift import SHIFTS, Shift, ShiftScore, shift_scores, shifted
 from core.status import Progress
@@ -48,7 +47,7 @@ def _show(lab: Lab, params: Params, scores: tuple[ShiftScore, ...]) -> str:
     if not scores:
         return ""
     plot(shift_scores_figure(scores, params["kind"]), key="m_shift", alt="Accuracy of both modes over " + params["kind"])
-    return sentence(scores[0], augments(lab.predictor.config))
+    return sentence(scores[0], lab.predictor.config.augments())
 
 
 def sentence(one: ShiftScore, augmented: bool) -> str:

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
-from core.data.batches import augments
 from core.data.sources import data_root
 from core.execution.process import get_trainer
 from core.modes.during_training import GapPoint, mode_gap
@@ -89,7 +88,7 @@ def sentence(point: GapPoint, what: str, lab: Lab) -> str:
         steps.append(f"{part(values['again'] - values['train'])} is **the mode's**: in train mode {layer_words(lab.layers)}")
     else:
         steps.append("nothing is **the mode's**: this model has no layer that behaves differently")
-    if augments(config) or abs(values["train"] - values["clean"]) > none:
+    if config.augments() or abs(values["train"] - values["clean"]) > none:
         steps.append(f"{part(values['train'] - values['clean'])} is **the augmentation's**")
     over = values["validation"] - values["clean"]
     worse = over > none if what == "loss" else over < -none

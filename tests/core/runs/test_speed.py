@@ -5,45 +5,11 @@ import dataclasses
 import numpy as np
 import pytest
 
-from core.config.train_config import TrainConfig
-from core.events import REPORT_DTYPE, RunStarted
+from core.events import REPORT_DTYPE
 from core.finding import Verdict
-from core.runs.history import ReportHistory, StepHistory
+from core.runs.history import ReportHistory
 from core.runs.speed import PARTS, speed_change, speed_finding, time_spent
-from tests.helpers.recordings import SMALL_SCORE, snapshot_of, steps, validated
-
-SECONDS = 20
-STARTED = RunStarted(1, 10_000, 1_000, "cpu", "A processor", "float32", 1, (), "float32", 2)
-
-
-def recorded(settings=None, started=None, *, validations=(), resident=None, step_seconds=0.01, **shares):
-    """A run of 20 seconds, ten reports each, whose time went where `shares` says (of an update, data of all; cpu_ in cores)."""
-    steps_each = round(0.1 / step_seconds)
-    history, reports = StepHistory(), ReportHistory()
-    history.append(steps(1, 10 * SECONDS * steps_each).steps)
-    rows = np.zeros(10 * SECONDS, REPORT_DTYPE)
-    rows["step"] = steps_each * np.arange(1, len(rows) + 1)
-    rows["seconds"] = 0.1 * np.arange(1, len(rows) + 1)
-    rows["duration"], rows["data_seconds"] = 0.1, 0.1 * shares.get("data", 0.02)
-    rows["sampled_steps"], rows["sampled_seconds"] = 1, step_seconds * (1 - shares.get("data", 0.02))
-    for part, usual in (("forward", 0.3), ("backward", 0.6), ("optimizer", 0.05)):
-        rows[f"{part}_seconds"] = rows["sampled_seconds"] * shares.get(part, usual)
-    looks = rows[::10]
-    looks["cpu_period"], looks["cpu_wanted"] = 1.0, shares.get("wanted", 1.0)
-    for name in ("delay", "blocked", "pages", "elsewhere"):
-        looks[f"cpu_{name}"] = shares.get(name, 0.0)
-    rows["resident"] = 500 * 2**20 if resident is None else resident(rows["seconds"])
-    reports.append(rows)
-    config = dataclasses.replace(TrainConfig(epochs=100), **(settings or {}))
-    return dataclasses.replace(
-        snapshot_of(0),
-        config=config,
-        started=dataclasses.replace(STARTED, **(started or {})),
-        steps=history,
-        reports=reports,
-        validations=tuple(validations),
-    )
-
+from tests.helpers.recordings import RECORDED_SECONDS, SMALL_SCORE, recorded, snapshot_of, validated
 
 LOADER = {"pipeline": "dataloader"}
 PLANTED = {
@@ -148,7 +114,7 @@ def test_few_digits_and_made_up_numbers_are_no_reason_for_a_remedy_or_a_crash():
     assert not (found := speed_finding(few)) or not found.remedy
     view = recorded()
     for name, value in (("sampled_steps", 0), ("duration", 1e308)):
-        rows = np.zeros(10 * SECONDS, REPORT_DTYPE)
+        rows = np.zeros(10 * RECORDED_SECONDS, REPORT_DTYPE)
         for column in REPORT_DTYPE.names:
             rows[column] = view.reports.column(column)
         rows[name] = value

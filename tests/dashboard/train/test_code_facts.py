@@ -10,8 +10,7 @@ from core.transfer.script.run_script import as_it_would_start, run_script, scrip
 from core.transfer.script.scripted import Does
 from dashboard.charts.run_charts import View, run_charts
 from dashboard.train.code_facts import facts, highlighted, loop_lines
-from tests.core.runs.test_speed import recorded
-from tests.helpers.recordings import snapshot_of, validated
+from tests.helpers.recordings import recorded, snapshot_of, validated
 from tests.helpers.trainings import CONFIGS, SAMPLE
 
 

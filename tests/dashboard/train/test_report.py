@@ -10,8 +10,7 @@ from core.events import Tested as WasTested
 from core.status import RunStatus
 from dashboard.charts.run_charts import View
 from dashboard.train.report import report_html
-from tests.core.runs.test_speed import recorded
-from tests.helpers.recordings import SCORE, snapshot_of, validated
+from tests.helpers.recordings import SCORE, recorded, snapshot_of, validated
 
 
 class Page(HTMLParser):
