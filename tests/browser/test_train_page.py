@@ -105,8 +105,9 @@ def curves_come_first(page, what):
         )
         assert page.evaluate("document.documentElement.scrollWidth") <= width, what
         if both:
-            bottom = "document.querySelector('[data-chart=accuracy] .nsewdrag').getBoundingClientRect().bottom"
-            assert page.evaluate(bottom) < height, what
+            bottom = "document.querySelector('[data-chart=accuracy] .nsewdrag')?.getBoundingClientRect().bottom"
+            # It is drawn after the loss, and anew after another size.
+            assert page.wait_for_function(bottom).json_value() < height, what
 
 
 def test_the_curve_comes_first_in_every_state_at_every_size(server: Server, open_page):
