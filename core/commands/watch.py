@@ -119,7 +119,7 @@ def _cells(view: RunView) -> dict[str, str]:
         "train loss": f"{train:.4f}" if math.isfinite(train) else "–",
         f"epoch of {view.config.epochs}": str(view.epoch),
         "step": f"{view.step:,} of {view.total_steps:,}",
-        "left": doing or (duration_words(left) if left is not None else "–"),
+        doing or "left": duration_words(left) if left is not None else "–",
         "images/s": f"{rate:,.0f}" if rate else "–",
     }
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,7 @@ class RunView:
         started: None until training began.
         validations: oldest first; the mistakes of the last one only.
         damage: what of the folder could not be read, in words; empty when all is whole.
+        quiet: seconds for which nothing was recorded, as far as the reader saw.
     """
 
     info: RunInfo
@@ -57,6 +59,7 @@ class RunView:
     tested: Tested | None
     stopped_early: StoppedEarly | None
     damage: tuple[str, ...]
+    quiet: float = 0.0
 
     @property
     def step(self) -> int:
@@ -111,6 +114,7 @@ class RunReader:
         self._stopped_early: StoppedEarly | None = None
         self._offsets = {STEPS: 0, REPORTS: 0, EVENTS: 0}
         self._damage: dict[str, str] = {}
+        self._news = monotonic()
 
     def read(self) -> RunView:
         """The run as it is now. Raises RunError when there is no such run or its settings cannot be read."""
@@ -121,6 +125,7 @@ class RunReader:
             self._forget()
         if self._config is None:
             self._config = read_config(self.folder)
+        before = sum(self._offsets.values())
         self._steps.append(self._read_rows(STEPS, info.format))
         self._reports.append(self._read_rows(REPORTS, info.format))
         for event in self._read_events():
@@ -137,6 +142,8 @@ class RunReader:
                     self._stopped_early = event
                 case _:
                     pass
+        if sum(self._offsets.values()) != before:
+            self._news = monotonic()
         return RunView(
             info,
             self._config,
@@ -147,6 +154,7 @@ class RunReader:
             self._tested,
             self._stopped_early,
             tuple(self._damage.values()),
+            monotonic() - self._news,
         )
 
     def _read_new(self, name: str) -> bytes:

@@ -7,6 +7,8 @@ _WINDOW = 30.0  # seconds of training that the speed is taken from
 # Before the first validation: a forward takes about a third of a forward with its backward.
 _FORWARD_SHARE = 1 / 3
 
+VALIDATING, TESTING, SAVING = "validating", "scoring the test", "saving"
+
 
 def steps_per_second(snapshot: RunView, window: float = _WINDOW) -> float | None:
     """Updates per second of training time over the last `window` seconds; None before there is a figure."""
@@ -31,8 +33,16 @@ def seconds_left(snapshot: RunView) -> float | None:
         images = snapshot.images_per_second(_WINDOW) or 0.0
         each = validation * _FORWARD_SHARE / images if images else 0.0
     last = snapshot.validations[-1].step if snapshot.validations else snapshot.info.first_step
-    waiting = config.validations(last, snapshot.total_steps)
-    return (snapshot.total_steps - snapshot.step) / rate + each * (waiting + (0 if snapshot.tested else test / validation))
+    steps, waiting = snapshot.total_steps - snapshot.step, config.validations(last, snapshot.total_steps)
+    if snapshot.stopped_early:
+        steps, waiting = 0, 0
+    training, scoring = steps / rate, each * waiting
+    testing = 0.0 if snapshot.tested else each * test / validation
+    # What is being scored reports nothing before its end: its time is what the run has been silent for.
+    if doing := phase(snapshot):
+        now = each if doing == VALIDATING else testing
+        return training + scoring + testing - min(now, snapshot.quiet)
+    return training + scoring + testing
 
 
 def seconds_for(config: TrainConfig, images_per_second: float) -> float:
@@ -44,11 +54,13 @@ def seconds_for(config: TrainConfig, images_per_second: float) -> float:
 
 def phase(snapshot: RunView) -> str:
     """What a run that trains does besides training, in words; "" while it trains."""
+    if snapshot.tested:
+        return SAVING
     last = snapshot.validations[-1].step if snapshot.validations else snapshot.info.first_step
     if snapshot.step and snapshot.step != last and snapshot.config.validates_after(snapshot.step):
-        return "validating"
-    if snapshot.step >= snapshot.total_steps and not snapshot.tested:
-        return "scoring the test"
+        return VALIDATING
+    if snapshot.step >= snapshot.total_steps or snapshot.stopped_early:
+        return TESTING
     return ""
 
 

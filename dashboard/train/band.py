@@ -102,12 +102,11 @@ def _time(view: RunView, place_in_line: int) -> Cell:
         label = f"Trained for {view.step:,} step{'s' if view.step != 1 else ''}"
         return Cell(label, duration_words(info.train_seconds), "", f"{where}; validations and pauses left out")
     label = f"Epoch {view.epoch} of {config.epochs}"
-    if info.status == RunStatus.RUNNING and (doing := phase(view)):
-        return Cell(label, "…", doing, where)
     left = seconds_left(view)
-    if left is None:
-        return Cell(label, NONE_YET, "left", where)
-    return Cell(label, duration_words(left), "left", f"{where}; validations and the test counted")
+    told = NONE_YET if left is None else duration_words(left)
+    if info.status == RunStatus.RUNNING and (doing := phase(view)):
+        return Cell(label, told, doing, f"{where}; {told} left")
+    return Cell(label, told, "left", f"{where}; validations and the test counted")
 
 
 def _speed(view: RunView) -> Cell:

@@ -4,8 +4,9 @@ import dataclasses
 
 import pytest
 
-from core.runs.time_left import phase, seconds_for, seconds_left, steps_per_second
-from tests.helpers.recordings import snapshot_of
+from core.events import StoppedEarly
+from core.runs.time_left import SAVING, TESTING, VALIDATING, phase, seconds_for, seconds_left, steps_per_second
+from tests.helpers.recordings import SMALL_SCORE, snapshot_of
 from tests.helpers.trainings import SAMPLE
 
 
@@ -47,8 +48,29 @@ def test_an_estimate_counts_what_is_scored_between():
     assert seconds_for(config, 100.0) == pytest.approx((2 * train + (6 * validation + test) / 3) / 100)
 
 
+def test_what_is_being_scored_is_counted_down_by_the_silence_and_no_further():
+    between = dataclasses.replace(snapshot_of(15), tested=None)
+    assert phase(between) == ""
+    # The validation after step 20 is due and not yet recorded.
+    due = dataclasses.replace(between, steps=snapshot_of(20).steps)
+    assert phase(due) == VALIDATING
+    fresh, each = seconds_left(due), due.validations[-1].evaluation.seconds
+    assert fresh is not None
+    assert seconds_left(dataclasses.replace(due, quiet=0.04)) == pytest.approx(fresh - 0.04)
+    assert seconds_left(dataclasses.replace(due, quiet=1e6)) == pytest.approx(fresh - each)
+    # Between validations silence is no progress.
+    assert seconds_left(dataclasses.replace(between, quiet=5)) == seconds_left(between)
+
+
+def test_after_an_early_stop_only_the_test_is_left():
+    _, validation, test = SAMPLE.split_sizes()
+    view = dataclasses.replace(snapshot_of(20), tested=None, stopped_early=StoppedEarly(20, "enough"))
+    assert phase(view) == TESTING
+    assert seconds_left(view) == pytest.approx(SMALL_SCORE.seconds * test / validation)
+    assert phase(dataclasses.replace(view, tested=snapshot_of(20).tested)) == SAVING
+
+
 def test_before_anything_is_known_there_is_no_figure():
     snapshot = snapshot_of(1)
     assert steps_per_second(snapshot) is None
     assert seconds_left(snapshot) is None
-    assert phase(snapshot) in ("", "validating", "scoring the test")
