@@ -6,6 +6,7 @@ VALIDATION = "#e08a00"
 TEST = "#12a07a"
 EVAL_MODE = "#12a07a"
 TRAIN_MODE = "#d1495b"
+SECOND_MODEL = "#7a7fe0"
 PARENT_RUN = "#8a8f98"
 GPU_MEMORY = "#b565c2"
 # Twins of an experiment: (colour, dash).
@@ -42,6 +43,10 @@ PAGE_STYLE = """<style>
 [data-testid="stExpandSidebarButton"] { width: auto; padding: 0 0.5rem; }
 [data-testid="stExpandSidebarButton"]::after { font-size: 0.9rem; }
 body:has(.st-key-run_panel) [data-testid="stExpandSidebarButton"]::after { content: "Settings and Start"; }
+.st-key-stages { column-gap: 0.6rem; row-gap: 0; }
+.st-key-stages figure { margin: 0 !important; }
+/* The picture's title stands above the switch already; a screen reader has the switch's own name. */
+[class*="st-key-stage_"] [data-testid="stWidgetLabel"] [data-testid="stMarkdownContainer"] { display: none; }
 @media (min-width: 641px) { .st-key-run_verdict { flex-wrap: nowrap; } }
 @media (max-width: 640px) {
   /* The curves first: how they are drawn stands below them, then the tabs. */
@@ -50,6 +55,14 @@ body:has(.st-key-run_panel) [data-testid="stExpandSidebarButton"]::after { conte
   [data-testid="stLayoutWrapper"]:has(> .st-key-run_controls):not(:has(button:enabled)) { display: none; }
   [data-testid="stExpandSidebarButton"]::after { content: "Pages"; }
   body:has(.st-key-run_panel) [data-testid="stExpandSidebarButton"]::after { content: "Pages, settings and Start"; }
+  /* Six stages in one row, so that a switch and the answer above it are seen together. */
+  .st-key-stages { column-gap: 0.25rem; }
+  .st-key-stages > :has(figure), .st-key-stages > :has(figure) > * { min-width: 0; width: 100% !important; }
+  .st-key-stages > :has(figure) { flex: 0 0 calc((100% - 1.3rem) / 6) !important; }
+  [class*="st-key-stage_"] figure, [class*="st-key-stage_"] img { width: 100% !important; height: auto; }
+  [class*="st-key-stage_"] figcaption { font-size: 0.65rem !important; white-space: nowrap; overflow: hidden; }
+  [class*="st-key-stage_"] [data-testid="stWidgetLabel"] { display: none; }
+  .st-key-model_row p { font-size: 0.85rem; }
   .st-key-mend_speed_now { display: none; }  /* it stands under Speed, too */
   .st-key-run_controls .stButton button { padding: 0.25rem 0.5rem; }
   .stMainBlockContainer { padding-left: 1rem; padding-right: 1rem; }

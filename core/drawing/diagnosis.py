@@ -12,6 +12,7 @@ from core.model.predictor import Prediction
 PEN_USUAL = (1.5, 3.6)
 _FAR_OFF, _FAR_OFF_DRAWN = 2.0, 3.5
 _SMALL = 16.0
+_WIDE = 1.5  # of MNIST's digits one in a hundred is more than 1.4 times as wide as high, one in a thousand more than 1.7
 FAIRLY_SURE = 0.9
 
 
@@ -24,6 +25,7 @@ def findings(image: DigitImage, steps: Preprocessing, prediction: Prediction) ->
         *_size(image, steps),
         *_polarity(image, steps),
         *_ink(image.as_seen),
+        *_shape(image),
         *_pieces(image),
         *_doubt(prediction),
     ]
@@ -109,6 +111,14 @@ def _ink(seen: Measures) -> list[Finding]:
         f"There is {much} ink: {seen.ink:.0f} white pixels' worth, where nine of ten MNIST digits have {low:.0f} to {high:.0f}."
     )
     return [_note("ink", evidence)]
+
+
+def _shape(image: DigitImage) -> list[Finding]:
+    wide = image.as_seen.wide
+    if image.touching or wide <= _WIDE:
+        return []
+    evidence = f"It is {wide:.1f} times as wide as high; of MNIST's digits one in a hundred passes 1.4."
+    return [_note("shape", evidence, "Are these two digits, or one that lies on its side?")]
 
 
 def _pieces(image: DigitImage) -> list[Finding]:

@@ -16,13 +16,14 @@ class Measures:
 
     Attributes:
         pen: mean stroke width. offset: (x, y) of the centre of mass from MNIST's place. longest: long side of the ink's box.
-        ink: sum of all pixels, each from 0 to 1.
+        ink: sum of all pixels, each from 0 to 1. wide: width of the ink's box over its height.
     """
 
     pen: float
     offset: tuple[float, float]
     longest: float
     ink: float
+    wide: float = 1.0
 
 
 def measure(image: Grey) -> Measures:
@@ -37,7 +38,8 @@ def measure(image: Grey) -> Measures:
     part = np.pad(image, 1)[rows[0] : rows[-1] + 3, columns[0] : columns[-1] + 3]  # with the soft edge around it
     large = np.asarray(Image.fromarray(part).resize((part.shape[1] * 4, part.shape[0] * 4), Image.Resampling.BICUBIC))
     pen = stroke_width(large > 0.5 * large.max()) / 4
-    return Measures(pen, offset, float(max(part.shape) - 2), total)
+    height, width = (side - 2 for side in part.shape)
+    return Measures(pen, offset, float(max(height, width)), total, width / height)
 
 
 def stroke_width(mask: npt.NDArray[np.bool_]) -> float:

@@ -1,4 +1,4 @@
-"""Where a model looks: occlusion, the answer under shifts, feature maps, and the training digits most like an image."""
+"""Where a model looks: occlusion, the answer under shifts, feature maps."""
 
 import copy
 from dataclasses import dataclass
@@ -7,10 +7,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import nn
-from torch.nn import functional as F
 
 from core.answers import answers_of
-from core.data.sources import MEAN, STD, Digits
+from core.data.sources import MEAN, STD
 from core.model.predictor import Images, Predictor
 
 _BLACK = -MEAN / STD
@@ -96,35 +95,3 @@ def feature_maps(predictor: Predictor, image: Images) -> dict[str, npt.NDArray[n
     with torch.inference_mode():
         model(torch.from_numpy(image))
     return found
-
-
-@dataclass(frozen=True, eq=False)
-class Neighbour:
-    """A training digit that is like an image.
-
-    Attributes:
-        image: uint8 (28, 28). label: 0 to 9. distance: root mean square of the pixel differences, in [0, 1].
-    """
-
-    image: npt.NDArray[np.uint8]
-    label: int
-    distance: float
-
-
-def nearest_digits(image: npt.NDArray[np.float32], digits: Digits, label: int, count: int = 4) -> tuple[Neighbour, ...]:
-    """The training digits of one class that are most like an image, nearest first.
-
-    Args:
-        image: (28, 28), 0 to 1. Both sides are blurred a little, so that a line one pixel off still counts as near.
-    """
-    indices = np.flatnonzero(digits.labels == label)
-    if not len(indices):
-        return ()
-    kernel = torch.full((1, 1, 3, 3), 1 / 9)
-    with torch.inference_mode():
-        own = F.conv2d(torch.from_numpy(image)[None, None], kernel, padding=1)
-        others = torch.from_numpy(digits.images[indices]).float().div_(255)
-        others = F.conv2d(others, kernel, padding=1)
-        distances = (others - own).square_().mean((1, 2, 3)).sqrt_().numpy()
-    best = np.argsort(distances, kind="stable")[:count]
-    return tuple(Neighbour(digits.images[indices[place], 0], label, float(distances[place])) for place in best)

@@ -1,7 +1,7 @@
 """The answer to a drawing: the digit, how sure, ten bars in both modes, and which model says so in which mode."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import streamlit as st
@@ -19,7 +19,9 @@ from dashboard import theme, wording
 from dashboard.charts.live_chart import plot
 from dashboard.draw import session as draw_session
 from dashboard.draw.charts import probability_figure
+from dashboard.draw.pins import pin_row
 from dashboard.models import model_session
+from dashboard.models.model_row import model_words
 from dashboard.models.model_session import Chosen
 from dashboard.shell import pictures
 from dashboard.shell.policy_session import pins_root
@@ -46,8 +48,12 @@ def choose_mode() -> None:
     )
 
 
-def answers(chosen: Chosen, reading: Reading) -> list[Prediction]:
-    """Ask about each digit, draw the answer and return the predictions of eval mode."""
+def answers(chosen: Chosen, second: Chosen | None, reading: Reading, behind: Callable[[], None]) -> list[Prediction]:
+    """Ask about each digit, draw the answer and return the predictions of eval mode.
+
+    Args:
+        second: a model to ask beside the chosen one. behind: draws the way from ink to image, between answer and bars.
+    """
     predictor, mode = chosen.predictor, draw_session.mode()
     assert predictor is not None
     inputs = np.stack([image.model_input for image in reading.digits])
@@ -56,16 +62,41 @@ def answers(chosen: Chosen, reading: Reading) -> list[Prediction]:
     headline = st.container()
     if mode == "eval":  # at once: what follows takes longer
         _headline(headline, in_eval, place, mode, (), reading)
-    choose_mode()
+    beside = _second_answer(second, inputs, place)
     _pick(reading, in_eval, mode)
-    in_train = _train_mode(predictor, inputs[place : place + 1], mode)
+    behind()
+    bars, controls = st.container(), st.container(horizontal=True, vertical_alignment="bottom")
+    with controls:
+        choose_mode()
+        pin_row(reading.digits[place], in_eval[place])
+    in_train = [] if beside and mode == "eval" else _train_mode(predictor, inputs[place : place + 1], mode)
     if mode == "train":
         mean = np.mean([one.probabilities for one in in_train or in_eval[place : place + 1]], axis=0)
         shown = [*in_eval[:place], Prediction(mean, in_eval[place].logits), *in_eval[place + 1 :]]
         # Without an answer of train mode this is eval mode's, and says so.
         _headline(headline, shown, place, mode if in_train else "eval", in_train, reading)
-    plot(probability_figure(in_eval[place], in_train), key="draw_bars", alt=_bars_words(in_eval[place], in_train))
+    with bars:
+        words = _bars_words(in_eval[place], in_train, beside)
+        plot(probability_figure(in_eval[place], in_train, beside), key="draw_bars", alt=words)
     return in_eval
+
+
+def _second_answer(second: Chosen | None, inputs: np.ndarray, place: int) -> tuple[str, Prediction] | None:
+    """What a second model reads, in a line below the answer, and (its name, its answer for the digit that is looked at)."""
+    if second is None:
+        return None
+    if second.predictor is None:
+        st.caption(model_words(second))
+        return None
+    said = second.predictor.predict(inputs)
+    name = wording.MODEL_WORDS[second.predictor.config.model]
+    least = min(said, key=lambda one: one.confidence)
+    sure = f"{confidence_words(least.confidence)}: {_rounded_down(least)}" if least.is_answer else "no answer: NaN or infinity"
+    st.html(
+        f'<div role="status" style="line-height:1.3"><b class="digit-lab-second" style="font-size:1.5rem;color:'
+        f'{theme.SECOND_MODEL}">{"".join(map(spoken, said))}</b> from the second model, {name} ({sure})</div>'
+    )
+    return f"second model: {name}", said[place]
 
 
 def picked(reading: Reading) -> int:
@@ -78,8 +109,10 @@ def _pick(reading: Reading, predictions: Sequence[Prediction], mode: str) -> Non
     count = len(reading.digits)
     if count == 1:
         return
+    boxes, whole = [digit.box for digit in reading.digits], reading.whole
     st.html(
-        "".join(
+        (pictures.boxed(whole, boxes, theme.VALIDATION, 96) if whole is not None else "")
+        + "".join(
             pictures.answered(image.centred, one.probabilities, theme.EVAL_MODE, f"Digit {number} from the left: {spoken(one)}")
             for number, (image, one) in enumerate(zip(reading.digits, predictions, strict=True), 1)
         )
@@ -130,21 +163,24 @@ def _how_sure(shown: Sequence[Prediction], least: Prediction, reading: Reading) 
         return "<b>No answer</b>", "the network gives NaN or infinity: its weights or statistics are broken"
     share = float(least.probabilities[least.second])
     second = f"second guess {least.second} ({share:.1%})" if share >= 0.0005 else "no second guess"
-    # Rounded down: 89.96 is not 90.
-    confidence = math.floor(1000 * least.confidence) / 1000
-    sure = f"{confidence:.1%}" if least.confidence < 0.9995 else "over 99.9%"
+    sure = _rounded_down(least)
     if any(image.touching for image in reading.digits):
         return f"<b>Two digits that touch?</b> {sure}", "leave a gap between them: as one they are like no digit"
-    words = confidence_words(confidence).capitalize()
+    words = confidence_words(least.confidence).capitalize()
     if any(image.parted for image in reading.digits):
         return f"<b>Taken apart by guess</b>: {sure} for the {least.digit}", "leave a gap between digits that touch"
     if reading.lined:
         return f"<b>Read between the paper's lines</b>: {sure}", "where a line crosses the digit, ink may be missing"
     if reading.turned:
-        return f"<b>Light and dark taken the other way round</b>: {sure}", "a guess; <i>What it sees</i> turns it back"
+        return f"<b>Light and dark taken the other way round</b>: {sure}", "a guess; <i>Turn light and dark round</i> undoes it"
     if len(shown) > 1:
         return f"<b>{words}</b>: {sure} for the {least.digit}, the least sure of them", second
     return f"<b>{words}</b>: {sure}", second
+
+
+def _rounded_down(prediction: Prediction) -> str:
+    """Its probability; 89.96 is not 90."""
+    return f"{math.floor(1000 * prediction.confidence) / 1000:.1%}" if prediction.confidence < 0.9995 else "over 99.9%"
 
 
 def _train_mode(predictor: Predictor, image: np.ndarray, mode: str) -> list[Prediction]:
@@ -197,6 +233,8 @@ def _choose_mates(kind: BatchMates, size: int, label: int) -> tuple[BatchMates, 
     return kind, size, label
 
 
-def _bars_words(in_eval: Prediction, in_train: Sequence[Prediction]) -> str:
+def _bars_words(in_eval: Prediction, in_train: Sequence[Prediction], second: tuple[str, Prediction] | None) -> str:
     words = f"Probabilities of the ten digits; eval mode says {spoken(in_eval)} with {in_eval.confidence:.0%}"
-    return words + (f", train mode {spoken(in_train[0])} with {in_train[0].confidence:.0%}" if in_train else "")
+    if in_train:
+        words += f", train mode {spoken(in_train[0])} with {in_train[0].confidence:.0%}"
+    return words + (f", the {second[0]} {spoken(second[1])} with {second[1].confidence:.0%}" if second else "")

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from core.drawing.digit_image import ALL_STEPS, NOTHING_DRAWN, Reading
+from core.drawing.digit_image import NOTHING_DRAWN, Reading
 from core.drawing.read import read
 from core.model.predictor import Prediction
 from core.runs.info import RunInfo
@@ -12,13 +12,13 @@ from dashboard import wording
 from dashboard.draw import session as draw_session
 from dashboard.draw.answer import answers, choose_mode, picked
 from dashboard.draw.panels import looks, time_travel, why, xray
-from dashboard.draw.pins import pin_row, pins_panel
+from dashboard.draw.pins import pins_panel
 from dashboard.draw.source import choose_source
 from dashboard.models import model_session
 from dashboard.models.model_row import model_row, model_warning, nothing_yet
 from dashboard.models.model_session import Chosen
 
-PANELS = {"xray": "What it sees", "why": "Why?", "looks": "Where it looks", "travel": "Over training", "pins": "My test set"}
+PANELS = {"why": "Why?", "looks": "Where it looks", "travel": "Over training", "pins": "My test set"}
 
 
 def draw_page(choices: list[RunInfo]) -> None:
@@ -26,9 +26,9 @@ def draw_page(choices: list[RunInfo]) -> None:
     chosen = model_session.chosen_model(choices)
     # The answer is worked out first, and the rest of the page around it afterwards: it is what a person waits for.
     top = st.container()
-    left, right = st.columns([5, 9], gap="large")
+    left, right = st.columns([4, 9], gap="medium")
     with left:
-        source = choose_source(chosen.predictor.config.dataset if chosen and chosen.predictor else None)
+        source = choose_source(chosen)
     reading = read(source, draw_session.steps()) if source is not None else None
     predictions: Sequence[Prediction] = ()
     with right:
@@ -42,15 +42,12 @@ def draw_page(choices: list[RunInfo]) -> None:
             _ask_to_draw(reading)
             choose_mode()
         elif chosen.predictor is not None:
-            predictions = answers(chosen, reading)
-            if draw_session.steps() != ALL_STEPS:
-                st.caption(":material/warning: Some steps of the image are switched off (What it sees).")
-            place = picked(reading)
-            pin_row(reading.digits[place], predictions[place])
+            shown, image = reading, reading.digits[picked(reading)]
+            predictions = answers(chosen, model_session.second_model(choices), reading, lambda: xray(shown, image, source))
     if chosen is None:
         return
     with top:
-        model_row(chosen, choices, f" · **{draw_session.mode()} mode**")
+        model_row(chosen, choices, f" · **{draw_session.mode()} mode**", compares=True)
         model_warning(chosen)
     if chosen.predictor is None:
         return
@@ -77,19 +74,17 @@ def _panels(chosen: Chosen, reading: Reading, predictions: Sequence[Prediction],
     panel = st.segmented_control(
         "Behind the answer",
         list(PANELS),
-        default="xray",
+        default="why",
         required=True,
         key="draw_panel",
         format_func=PANELS.__getitem__,
         persist_state="session",
     )
-    if panel == "why":
-        why(image, prediction, predictor, source)
-    elif panel == "looks":
+    if panel == "looks":
         looks(image, prediction, predictor)
     elif panel == "travel":
         time_travel(image, chosen.info.run_id)
     elif panel == "pins":
         pins_panel(chosen)
     else:
-        xray(reading, image, source)
+        why(image, prediction, predictor, source)

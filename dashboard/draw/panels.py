@@ -6,14 +6,15 @@ import streamlit as st
 from core.answers import NO_ANSWER
 from core.data.sources import data_root, load_pool
 from core.drawing.diagnosis import findings
-from core.drawing.digit_image import DigitImage, Reading, TestDigit
+from core.drawing.digit_image import ALL_STEPS, DigitImage, Reading, TestDigit
 from core.errors import CoreError
 from core.finding import Finding, Verdict
-from core.insight.attribution import feature_maps, nearest_digits, occlusion_map, saliency_map, shift_map
+from core.insight.attribution import feature_maps, occlusion_map, saliency_map, shift_map
+from core.insight.nearest import Likeness, nearest_findings
 from core.insight.time_travel import travel
 from core.model.predictor import Prediction, Predictor
 from core.runs.folder import RunFolder
-from dashboard import theme, wording
+from dashboard import wording
 from dashboard.charts.live_chart import plot
 from dashboard.draw import session as draw_session
 from dashboard.draw.charts import shift_figure, travel_figure
@@ -40,16 +41,13 @@ _ICONS = {Verdict.FAIL: ":material/error:", Verdict.MENDED: ":material/build:", 
 
 
 def xray(reading: Reading, image: DigitImage, source: object) -> None:
-    """The stages as thumbnails, each with the switch that turns it off."""
-    st.markdown(
-        "**What the model sees**, step by step, as MNIST's own images were made. Switch a step off and watch the answer."
-    )
+    """What the model sees, from ink to 28x28, as thumbnails, each with the switch that turns its step off."""
     stored, used = isinstance(source, TestDigit), draw_session.steps()
-    with st.container(horizontal=True, gap="small"):
+    with st.container(horizontal=True, key="stages"):
         for name, title, step in _STAGES:
             picture = _normalised_picture(image) if name == "normalised" else getattr(image, name)
-            with st.container(width=116, key=f"stage_{name}"):
-                st.html(pictures.figure(picture, title, f"The digit: {title}", 104))
+            with st.container(width=88, gap="xxsmall", key=f"stage_{name}"):
+                st.html(pictures.figure(picture, title, f"The digit: {title}", 84))
                 if step is not None:
                     key = draw_session.step_key(step)
                     st.toggle(
@@ -61,23 +59,19 @@ def xray(reading: Reading, image: DigitImage, source: object) -> None:
                         args=(step, key),
                         disabled=stored and step != "normalise",
                     )
-    with st.container(horizontal=True):
         st.button(
-            "Naive shrink",
-            icon=":material/compress:",
-            key="steps_naive",
+            "All steps on" if used != ALL_STEPS else "Naive shrink",
+            icon=":material/done_all:" if used != ALL_STEPS else ":material/compress:",
+            key="steps_all" if used != ALL_STEPS else "steps_naive",
             on_click=draw_session.set_all_steps,
-            args=(True,),
-            help="What most demos do: the whole canvas shrunk to 28x28.",
-            disabled=stored,
+            args=(used == ALL_STEPS,),
+            help="Naive: what most demos do, the whole canvas shrunk to 28x28.",
+            disabled=stored and used == ALL_STEPS,
         )
-        st.button(
-            "All steps on", icon=":material/done_all:", key="steps_all", on_click=draw_session.set_all_steps, args=(False,)
-        )
+    if used != ALL_STEPS:
+        st.caption(":material/warning: Some steps of the image are switched off.")
     if stored:
         st.caption("A test digit is MNIST's own image: only the last step is left to do.")
-    if len(reading.digits) > 1 and reading.whole is not None:
-        st.html(pictures.boxed(reading.whole, [digit.box for digit in reading.digits], theme.VALIDATION))
     for note in reading.notes:
         st.caption(f":material/info: {note}")
 
@@ -89,21 +83,23 @@ def _normalised_picture(image: DigitImage) -> np.ndarray:
 
 def why(image: DigitImage, prediction: Prediction, predictor: Predictor, source: object) -> None:
     """Findings in words, and the nearest training digits."""
-    used = draw_session.steps()
-    found = findings(image, used, prediction)
+    ready, problem = model_session.digits_ready(predictor.config.dataset)
+    found, likeness = list(findings(image, draw_session.steps(), prediction)), None
+    if ready:
+        train, test = load_pool(predictor.config.dataset, data_root())
+        likeness = Likeness(image.centred, train)
+        found.extend(nearest_findings(likeness, train, test, prediction))
     if not found:
         st.markdown(":material/check: Nothing stands out: place, size, pen and ink are as in MNIST, and the answer is clear.")
     for number, one in enumerate(found):
         _finding(number, one)
     if isinstance(source, TestDigit) and source.label != prediction.digit:
         st.markdown(f":material/error: The label says **{source.label}**.")
-    ready, problem = model_session.digits_ready(predictor.config.dataset)
-    if not ready:
+    if likeness is None:
         st.caption(problem or "Reading the training digits …")
         return
     if not prediction.is_answer:
         return
-    pool = load_pool(predictor.config.dataset, data_root())[0]
     other = source.label if isinstance(source, TestDigit) and source.label != prediction.digit else prediction.second
     st.markdown(
         f"**The most similar training digits**: {prediction.digit}s, then {other}s (distance 0 would be the same image)"
@@ -113,7 +109,7 @@ def why(image: DigitImage, prediction: Prediction, predictor: Predictor, source:
         + "".join(
             pictures.figure(near.image, f"{near.label} · {near.distance:.3f}", f"A training {near.label}", 72)
             for label in (prediction.digit, other)
-            for near in nearest_digits(image.centred, pool, label)
+            for near in likeness.nearest(label)
         )
     )
 

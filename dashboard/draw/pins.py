@@ -25,19 +25,16 @@ from dashboard.shell.policy_session import pins_root
 
 def pin_row(image: DigitImage, prediction: Prediction) -> None:
     """Keep this drawing with the digit that was meant."""
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        key = f"pin_label_{prediction.digit}"
-        label = st.selectbox(
-            "It is meant as a", range(10), prediction.digit if prediction.is_answer else None, key=key, width=140
-        )
-        st.button(
-            "Pin this drawing",
-            icon=":material/push_pin:",
-            key="pin",
-            on_click=draw_session.pin,
-            args=(image.pixels, label),
-            disabled=label is None,
-        )
+    key = f"pin_label_{prediction.digit}"
+    label = st.selectbox("It is meant as a", range(10), prediction.digit if prediction.is_answer else None, key=key, width=130)
+    st.button(
+        "Pin this drawing",
+        icon=":material/push_pin:",
+        key="pin",
+        on_click=draw_session.pin,
+        args=(image.pixels, label),
+        disabled=label is None,
+    )
     if problem := draw_session.pin_problem():
         st.warning(wording.plain(problem))
 

@@ -2,9 +2,8 @@
 the only ones that touch Streamlit's state."""
 
 import json
-import random
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
@@ -21,6 +20,8 @@ from dashboard.shell.start_session import started_once
 
 if TYPE_CHECKING:
     from core.drawing.digit_image import Preprocessing
+    from core.insight.hard_digits import Difficulty
+    from core.model.predictor import Predictor
     from core.modes.batch_mates import BatchMates
 
 
@@ -140,26 +141,33 @@ def picture() -> bytes | None:
     return st.session_state.get("draw_picture")
 
 
-def test_index(label: int | None, dataset: str) -> int:
-    """Which test digit is shown; another one when the class asked for has changed."""
-    wanted, index = st.session_state.get("draw_test", (object(), 0))
-    if wanted != (label, dataset):
-        index = choose_test_digit(label, dataset)
-    return index
+@dataclass(frozen=True)
+class Wanted:
+    """Which test digit is asked for.
+
+    Attributes:
+        label: its class; None for any. model: (run, weights) of the model it shall be hard for; empty when it need not be hard.
+    """
+
+    dataset: str
+    label: int | None
+    difficulty: "Difficulty"
+    model: tuple[str, ...]
 
 
-def choose_test_digit(label: int | None, dataset: str) -> int:
-    """Pick a test digit at random, of one class or of any."""
-    labels = load_pool(dataset, data_root())[1].labels
-    places = [int(place) for place in ((labels == label).nonzero()[0] if label is not None else range(len(labels)))]
-    index = random.choice(places)
-    st.session_state.draw_test = ((label, dataset), index)
-    return index
+def test_index(wanted: Wanted, predictor: "Predictor") -> int | None:
+    """Which test digit is shown, None when there is none such; another one when something else is asked for."""
+    if st.session_state.get("draw_test", (None,))[0] != wanted:
+        choose_test_digit(wanted, predictor)
+    return st.session_state.draw_test[1]
 
 
-def another_test_digit(label: int | None, dataset: str) -> None:
-    """Show another test digit."""
-    choose_test_digit(label, dataset)
+def choose_test_digit(wanted: Wanted, predictor: "Predictor") -> None:
+    """Show another test digit, at random among those that fit."""
+    from core.insight.hard_digits import find_digit
+
+    digits = load_pool(wanted.dataset, data_root())[1]
+    st.session_state.draw_test = (wanted, find_digit(predictor, digits, wanted.difficulty, wanted.label))
 
 
 def steps() -> "Preprocessing":

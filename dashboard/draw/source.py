@@ -16,10 +16,22 @@ from core.drawing.limits import MAX_BYTES
 from core.drawing.picture import Picture, read_picture
 from core.drawing.strokes import Drawing, drawing_from_canvas
 from core.errors import DrawingError
+from core.insight.hard_digits import DIFFICULTIES, Difficulty
 from dashboard.draw import session as draw_session
 from dashboard.models import model_session
+from dashboard.models.model_session import Chosen
 
 SIDE = 280
+_DIFFICULTY_WORDS: dict[Difficulty, str] = {
+    "any": "any of them",
+    "wrong": "this model gets wrong",
+    "doubt": "it is in doubt about",
+}
+_NONE_WORDS: dict[Difficulty, str] = {
+    "any": "none is here",
+    "wrong": "this model gets every one right",
+    "doubt": "it is fairly sure of every one",
+}
 SOURCES = {"draw": "Draw", "picture": "Picture", "test": "Test digit"}
 
 # Takes a picture out of the clipboard wherever on the page it is pasted.
@@ -47,7 +59,7 @@ _PASTE = """export default function ({ setTriggerValue, parentElement }) {
 }"""
 
 
-def choose_source(dataset: str | None) -> "Drawing | Picture | TestDigit | None":
+def choose_source(chosen: Chosen | None) -> "Drawing | Picture | TestDigit | None":
     """Draw the chosen source with its tools. None while there is nothing to read; errors are shown here."""
     # Mounted on every tab: a picture that is pasted anywhere on the page brings its own along.
     pasted = getattr(
@@ -68,7 +80,7 @@ def choose_source(dataset: str | None) -> "Drawing | Picture | TestDigit | None"
     try:
         if kind == "picture":
             return _picture(pasted)
-        return _test_digit(dataset) if kind == "test" else _canvas()
+        return _test_digit(chosen) if kind == "test" else _canvas()
     except DrawingError as error:
         st.error(str(error))
         return None
@@ -184,29 +196,47 @@ def _decoded(pasted: str) -> bytes:
         raise DrawingError("What was pasted is no picture.") from error
 
 
-def _test_digit(dataset: str | None) -> TestDigit | None:
-    if dataset is None:
+def _test_digit(chosen: Chosen | None) -> TestDigit | None:
+    if chosen is None or chosen.predictor is None:
         st.caption("Test digits come with a model: choose or train one first.")
         return None
+    predictor, dataset = chosen.predictor, chosen.predictor.config.dataset
     ready, problem = model_session.digits_ready(dataset)
     if not ready:
         st.caption(problem or "Reading the digits …")
         return None
-    label = st.selectbox("Digit", ["any", *range(10)], key="draw_test_class", persist_state="session", width=140)
-    wanted = None if label == "any" else int(label)
-    index = draw_session.test_index(wanted, dataset)
-    st.button(
-        "Another one",
-        icon=":material/casino:",
-        key="draw_another",
-        on_click=draw_session.another_test_digit,
-        args=(wanted, dataset),
-    )
+    with st.container(horizontal=True, width=SIDE + 8):
+        label = st.selectbox("Digit", ["any", *range(10)], key="draw_test_class", persist_state="session", width=90)
+        difficulty = st.selectbox(
+            "Which",
+            DIFFICULTIES,
+            key="draw_test_which",
+            persist_state="session",
+            format_func=_DIFFICULTY_WORDS.__getitem__,
+            width=180,
+            help="Of the test digits, which the model has never seen: those it gets wrong teach the most.",
+        )
+    model = () if difficulty == "any" else (chosen.info.run_id, chosen.kind)
+    wanted = draw_session.Wanted(dataset, None if label == "any" else int(label), difficulty, model)
+    index = draw_session.test_index(wanted, predictor)
     test = load_pool(dataset, data_root())[1]
+    if index is None:
+        among = (
+            f"the {int((test.labels == wanted.label).sum()):,} {label}s" if wanted.label is not None else f"all {len(test):,}"
+        )
+        st.info(f"There is none: of {among} of the test split, {_NONE_WORDS[difficulty]}.")
+        return None
     st.image(
         test.images[index, 0],
         width=SIDE,
         alt=f"Test digit number {index}",
         caption=f"Number {index:,} of the test split; its label is {test.labels[index]}",
+    )
+    st.button(
+        "Another one",
+        icon=":material/casino:",
+        key="draw_another",
+        on_click=draw_session.choose_test_digit,
+        args=(wanted, predictor),
     )
     return TestDigit(test.images[index, 0], int(test.labels[index]), index)

@@ -11,12 +11,12 @@ from dashboard.shell.policy_session import may_control
 from dashboard.wording import run_labels
 
 
-def model_row(chosen: Chosen, choices: list[RunInfo], more: str = "") -> None:
-    """Draw the line; `more` is said behind it."""
+def model_row(chosen: Chosen, choices: list[RunInfo], more: str = "", *, compares: bool = False) -> None:
+    """Draw the line; `more` is said behind it. `compares`: a second model may be asked beside it."""
     info = chosen.info
     if missing := model_session.missing_run(choices):
         st.warning(missing, icon=":material/link_off:")
-    with st.container(horizontal=True, vertical_alignment="center"):
+    with st.container(horizontal=True, vertical_alignment="center", key="model_row"):
         st.markdown(f"{model_words(chosen)}{more}", width="stretch")
         with st.popover("Change model", icon=":material/swap_horiz:"):
             labels = run_labels(choices)
@@ -39,6 +39,24 @@ def model_row(chosen: Chosen, choices: list[RunInfo], more: str = "") -> None:
                     format_func=wording.WEIGHTS_WORDS.__getitem__,
                 )
             _import()
+        if compares:
+            _second(info, choices)
+
+
+def _second(info: RunInfo, choices: list[RunInfo]) -> None:
+    """Another model to ask beside this one."""
+    others = run_labels([other for other in choices if other.run_id != info.run_id])
+    with st.popover("Compare", icon=":material/compare_arrows:", disabled=not others):
+        st.selectbox(
+            "Ask a second model, too",
+            list(others),
+            None,
+            format_func=others.__getitem__,
+            key=model_session.SECOND_KEY,
+            persist_state="session",
+            placeholder="none",
+            help="Both answer the same image, in eval mode; its bars stand beside this model's.",
+        )
 
 
 def _import() -> None:

@@ -80,10 +80,18 @@ def choose_model(key: str, drawn: str) -> None:
         run_session.show_run(run_id)
 
 
+SECOND_KEY = "second_model"
+
+
+def second_run(choices: list[RunInfo]) -> RunInfo | None:
+    """The run that answers beside the chosen one; None when none was asked for, or it is gone."""
+    wanted, chosen = st.session_state.get(SECOND_KEY), chosen_run(choices)
+    return next((info for info in choices if info.run_id == wanted and info != chosen), None)
+
+
 def asks_live(choices: list[RunInfo]) -> bool:
-    """True when the model that answers is in training."""
-    info = chosen_run(choices)
-    return info is not None and chosen_kind(info) == LIVE
+    """True when a model that answers is in training."""
+    return any(info is not None and chosen_kind(info) == LIVE for info in (chosen_run(choices), second_run(choices)))
 
 
 def has_live_weights(choices: list[RunInfo]) -> bool:
@@ -119,6 +127,12 @@ def weights_choices(info: RunInfo) -> list[str]:
 def chosen_model(choices: list[RunInfo]) -> Chosen | None:
     """The model that answers, loaded; None when there is none."""
     info = chosen_run(choices)
+    return load_model(info.run_id, chosen_kind(info)) if info else None
+
+
+def second_model(choices: list[RunInfo]) -> Chosen | None:
+    """The model that answers beside the chosen one, loaded; None when none was asked for."""
+    info = second_run(choices)
     return load_model(info.run_id, chosen_kind(info)) if info else None
 
 

@@ -71,8 +71,9 @@ def boxed(image: npt.NDArray[np.generic], boxes: list[tuple[float, float, float,
         f'height:{100 * (bottom - top) / height:.1f}%"></div>'
         for left, top, right, bottom in boxes
     )
+    style = f"position:relative;display:inline-block;vertical-align:top;margin-right:12px;width:{side}px"
     return (
-        f'<div style="position:relative;width:{side}px"><img width="{side}" style="display:block;border-radius:4px" '
+        f'<div style="{style}"><img width="{side}" style="display:block;border-radius:4px" '
         f'alt="The source with a box around each of {len(boxes)} digits" src="{source(image)}">{frames}</div>'
     )
 

@@ -157,6 +157,22 @@ def test_a_finger_draws(draw):
     expect(page.locator(".digit-lab-answer")).to_be_in_viewport()  # without scrolling
 
 
+@pytest.mark.parametrize(("width", "height"), [(1440, 900), (1280, 720), (390, 844)])
+def test_a_switch_and_its_effect_are_seen_together(draw, width, height):
+    page = draw(width=width, height=height)
+    drawn(page, 7)
+    answer(page, 7)
+    switches = page.locator(".st-key-stages [data-testid='stCheckbox']")
+    expect(switches).to_have_count(5)
+    if width < 641:  # a phone shows canvas, answer and switches together once it is scrolled past the page's head
+        page.locator(".st-key-draw_canvas").evaluate("canvas => canvas.scrollIntoView()")
+    for one in (page.locator(".st-key-draw_canvas"), page.locator(".digit-lab-answer"), *switches.all()):
+        expect(one).to_be_in_viewport(ratio=0.9)
+    switches.nth(1).locator("label").click()
+    expect(page.get_by_text("Some steps of the image are switched off")).to_be_visible()
+    expect(page.locator(".digit-lab-answer")).to_be_in_viewport()
+
+
 def test_a_pasted_picture_is_read(draw):
     page = draw()
     page.get_by_role("radio", name="Picture").click()
@@ -192,7 +208,7 @@ def test_both_modes_and_the_past_of_an_answer(draw, width, height, scheme):
     last = strip.evaluate("host => host._fullData[3].y")
     strip.evaluate("host => window.Plotly.animate(host, ['0'], { mode: 'immediate', frame: { duration: 0 } })")
     wait_for(lambda: strip.evaluate("host => host._fullData[3].y") != last)
-    for panel in ("Why?", "Where it looks", "What it sees"):
+    for panel in ("Why?", "Where it looks", "My test set"):
         page.get_by_role("radio", name=panel).click()
         page.wait_for_function("document.querySelector('[data-test-script-state]')?.dataset.testScriptState !== 'running'")
     expect(page.get_by_role("button", name="Naive shrink")).to_be_visible()

@@ -6,7 +6,7 @@ from torch import nn
 from core.config.train_config import TrainConfig
 from core.data.batches import normalise
 from core.data.sources import MEAN, STD, load_sample
-from core.insight.attribution import feature_maps, nearest_digits, occlusion_map, saliency_map, shift_map
+from core.insight.attribution import feature_maps, occlusion_map, saliency_map, shift_map
 from core.model.networks import build_model
 from core.model.predictor import Predictor
 from core.model.weights import copy_weights
@@ -79,18 +79,6 @@ def test_feature_maps_are_those_of_the_layers(image):
         expected = predictor.model.get_submodule("conv1")(torch.from_numpy(image))[0].numpy()
     assert found["conv1"] == pytest.approx(expected, abs=1e-6)
     assert found["relu1"].min() >= 0
-
-
-def test_the_nearest_digit_of_a_stored_one_is_itself():
-    pool, _ = load_sample()
-    place = int(np.flatnonzero(pool.labels == 6)[5])
-    near = nearest_digits(pool.images[place, 0].astype(np.float32) / 255, pool, 6)
-    assert np.array_equal(near[0].image, pool.images[place, 0])
-    assert near[0].distance == pytest.approx(0, abs=1e-6)
-    assert [one.label for one in near] == [6] * 4
-    assert [one.distance for one in near] == sorted(one.distance for one in near)
-    other = nearest_digits(pool.images[place, 0].astype(np.float32) / 255, pool, 1)
-    assert other[0].distance > 0.05
 
 
 def test_maps_of_a_real_network_are_finite():

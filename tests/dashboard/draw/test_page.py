@@ -2,6 +2,7 @@
 
 import io
 import re
+import shutil
 
 import numpy as np
 import pytest
@@ -23,6 +24,10 @@ from tests.helpers.picture_files import PICTURES, saved
 from tests.helpers.pictures import KINDS
 from tests.helpers.shapes import arc, drawing
 from tests.helpers.waits import wait_for, wait_for_status
+
+
+def html(app):
+    return " ".join(one.proto.body for one in app.get("html"))
 
 
 def panel(app, name):
@@ -110,7 +115,6 @@ def test_the_naive_way_is_found_out_and_mended(page):
     told = panel(app, "why")
     assert "where MNIST" in told
     assert not any(one.label == "Mend" for one in app.button)
-    panel(app, "xray")
     button(app, "Naive shrink").click().run()
     assert not app.toggle(key="step_crop_off").value
     assert "Some steps of the image are switched off" in texts(app)
@@ -121,7 +125,6 @@ def test_the_naive_way_is_found_out_and_mended(page):
         button(app, "Mend").click().run()
         assert not app.exception
     assert "px wide where MNIST has 2.2: the ink" in texts(app)  # now told as mended
-    panel(app, "xray")
     assert all(app.toggle(key=f"step_{name}_on").value for name in ("ink", "crop", "fit", "centre"))
     app.toggle(key="step_centre_on").set_value(False).run()
     assert not app.exception
@@ -131,7 +134,7 @@ def test_the_naive_way_is_found_out_and_mended(page):
     assert app.toggle(key="step_ink_on").value
 
 
-@pytest.mark.parametrize("name", ["xray", "why", "looks", "travel", "pins"])
+@pytest.mark.parametrize("name", ["why", "looks", "travel", "pins"])
 def test_every_panel_works_for_drawings_and_test_digits(page, name):
     app = page(drawing(2))
     assert len(panel(app, name)) > 100
@@ -143,6 +146,36 @@ def test_every_panel_works_for_drawings_and_test_digits(page, name):
     assert not app.exception
     app.get_by_key("draw_source").set_value("draw").run()
     assert answer(app) is not None
+
+
+def test_a_test_digit_that_the_model_gets_wrong_is_found_and_explained(page):
+    app = page()
+    app.get_by_key("draw_source").set_value("test").run()
+    app.selectbox(key="draw_test_which").set_value("wrong").run()
+    assert not app.exception
+    wanted, index = app.session_state["draw_test"]
+    test = load_sample()[1]
+    assert wanted.difficulty == "wrong"
+    assert answer(app) != test.labels[index]
+    assert f"The label says **{test.labels[index]}**" in panel(app, "why")
+    button(app, "Another one").click().run()
+    assert answer(app) != test.labels[app.session_state["draw_test"][1]]
+
+
+def test_a_second_model_answers_beside_the_first_until_it_is_gone(page, runs, trained):
+    other = shutil.copytree(runs / trained[1], runs / "20200101-000000-aaaa")
+    (found,) = [info for info in list_runs(runs) if info.run_id == other.name]
+    app = page(drawing(7))
+    assert "from the second model" not in texts(app) + html(app)
+    app.selectbox(key="second_model").set_value(found.run_id).run()
+    assert not app.exception
+    assert f"{answer(app)}</b> from the second model" in html(app)
+    button(app, "Clear").click().run()
+    assert not app.exception
+    shutil.rmtree(other)
+    app.run()
+    assert not app.exception
+    assert "from the second model" not in html(app)
 
 
 def test_feature_maps_come_on_demand(page):
